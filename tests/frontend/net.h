@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef FRONTEND_NET_H
+#define FRONTEND_NET_H
+
+/*
+ * Packets over a queue pair of a front-end: virtio-net header, buffers, mergeable receive; and a
+ * checked flow of numbered packets for ports whose uplink sends everything back ("loopback").
+ */
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <linux/virtio_net.h>
+
+#include "frontend/frontend.h"
+
+struct fe_net_params {
+        struct fe_frontend *fe; /* borrowed, set up */
+        unsigned int pair;      /* rings 2 * pair (to the guest) and 2 * pair + 1 */
+        int region;             /* where the buffers lie */
+        unsigned int buffers;   /* of each direction; 0: as the ring holds, at most 256 */
+        uint32_t rx_bytes;      /* size of a receive buffer with header; 0: 2048 */
+        uint32_t tx_bytes;      /* largest packet to send; 0: 2048 */
+        bool indirect;          /* use tables if INDIRECT_DESC is negotiated */
+        unsigned int tx_segs;   /* descriptors for the packet's bytes; 0: 1 */
+        bool split_header;      /* header in a descriptor of its own */
+};
+
+struct fe_net;
+
+int fe_net_new(const struct fe_net_params *params, struct fe_net **ret_net);
+void fe_net_free(struct fe_net *n); /* NULL is fine */
+const char *fe_net_error(const struct fe_net *n);
+size_t fe_net_header(const struct fe_net *n); /* 10 or 12 */
+
+/* Post receive buffers until none is left; kick.  Number posted, or -errno. */
+int fe_net_refill(struct fe_net *n);
+/* Send one packet; `hdr` NULL for no offload.  -EAGAIN: no buffer free (fe_net_reap first). */
+int fe_net_send(struct fe_net *n, const struct virtio_net_hdr *hdr, const void *packet, size_t len);
+/* Take back what was sent: number, or -EBADMSG. */
+int fe_net_reap(struct fe_net *n);
+/* Packets sent and not reaped. */
+unsigned int fe_net_unreaped(const struct fe_net *n);
+/* Next received packet: 1 and its bytes without header, 0 none, -EBADMSG.  *len is the room and
+ * then the length; `hdr` may be NULL.  The buffers go back at the next refill. */
+int fe_net_receive(struct fe_net *n, struct virtio_net_hdr *hdr, void *packet, size_t *len);
+/* Wait for a packet to receive or a packet to reap: 0, -ETIMEDOUT, or -ETIME: it was there and no
+ * interrupt came. */
+int fe_net_wait(struct fe_net *n, int timeout_ms);
+
+/* ---- checked traffic over a loopback port ---- */
+
+struct fe_flow {
+        struct fe_net *net;
+        unsigned int window;         /* packets under way at most; 0: 32 */
+        size_t min_bytes, max_bytes; /* packet sizes cycle in between; 0: 60 and 1514 */
+        bool by_interrupt;           /* sleep on call fds; else look again and again */
+        uint16_t tag;                /* tells this flow's packets from another's */
+        /* results */
+        uint64_t sent, received, lost;
+        struct fe_text error;
+};
+
+/* Send n packets and take them all back: every one once, in order, every byte right.
+ * 0; -EBADMSG wrong content, duplicate, order, a driver's complaint; -ETIMEDOUT something is lost
+ * or stuck (both with a sentence). */
+int fe_flow_run(struct fe_flow *f, uint64_t n);
+/* Keep going until *stop becomes true, then drain; for a thread beside the test's. */
+int fe_flow_run_until(struct fe_flow *f, const atomic_bool *stop);
+
+#endif
