@@ -26,7 +26,8 @@ ARROWS = {
 WITHOUT_DPDK = ("lib/base", "lib/memory", "lib/virtqueue", "lib/vhost_user", PUBLIC, "tools")
 BURST_API = "include/vqlift/burst.h"
 INCLUDE_DIRECTORIES = ("include", "lib", "")
-TESTS = "tests"
+# Their own files include one another from here, too.
+OWN_ROOTS = ("tests", "tools")
 
 
 def module(path):
@@ -36,8 +37,8 @@ def module(path):
 
 def resolve(files, path, name):
     """The file of this tree that an #include names, or None for one of somebody else's."""
-    tests = (TESTS,) if module(path) == TESTS else ()
-    for folder in (posixpath.dirname(path), *INCLUDE_DIRECTORIES, *tests):
+    own = [root for root in OWN_ROOTS if module(path) == root]
+    for folder in (posixpath.dirname(path), *INCLUDE_DIRECTORIES, *own):
         candidate = posixpath.normpath(posixpath.join(folder, name))
         if candidate in files:
             return candidate

@@ -13,6 +13,8 @@ WARNINGS = ["-Wall", "-Wextra", "-Wshadow", "-Wstrict-prototypes", "-Wmissing-pr
 PUBLIC = "include/vqlift/"
 # The one public header that may speak of packet buffers.
 BURST_API = "include/vqlift/burst.h"
+# Their own files include one another from here, too.
+OWN_ROOTS = ("tests/", "tools/")
 LANGUAGES = {
     "C11": ["gcc", "-x", "c", "-std=c11", "-pedantic"] + WARNINGS,
     "C++17": ["g++", "-x", "c++", "-std=c++17", "-pedantic", "-Wall", "-Wextra", "-Wshadow"],
@@ -62,8 +64,8 @@ def check(tree, report):
     for header in tree.files(".h"):
         report.look()
         flags = build_flags(commands, header) + ["-Iinclude", "-Ilib", "-I."]
-        if header.startswith("tests/"):
-            flags.append("-Itests")
+        if header.startswith(OWN_ROOTS):
+            flags.append("-I" + header.split("/")[0])
         wrong = compile_alone(tree, ["gcc", "-x", "c", "-std=gnu11"] + WARNINGS + flags, header)
         if wrong:
             report.bad(header, 1, f"does not compile alone and twice as gnu11: {wrong}")
