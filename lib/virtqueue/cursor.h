@@ -26,9 +26,10 @@ uint32_t vql_cursor_encode(const struct vql_cursor *c, bool packed);
 
 /*
  * Decode and check a position for a ring of `size`.  Split: used is set equal to avail; the caller
- * replaces it by the used index in memory.  Packed: an upper half of 0 beside a lower half that is
- * not the initial position means a front-end that keeps only 16 bits, then used := avail.
- * -EINVAL if a packed slot is not below size, or upper bits are set for a split ring.
+ * replaces it by the used index in memory.  Packed: an upper half of 0 means a front-end that keeps
+ * only 16 bits, then used := avail (the two cannot differ legally: used slot 0 with wrap 0 would
+ * lie behind a drained ring only). -EINVAL if a packed slot is not below size, or upper bits are
+ * set for a split ring.
  */
 int vql_cursor_decode(uint32_t num, bool packed, uint16_t size, struct vql_cursor *ret_cursor,
                       struct vql_error *e);

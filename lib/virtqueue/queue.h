@@ -135,7 +135,7 @@ struct vql_queue_params {
 
 /*
  * Make a queue ready to run at params->at, keeping its counters.  The caller then selects the burst
- * instance (sw-fallback/burst.h).  The guest is told to kick; the next publication signals.
+ * instance (sw-fallback/burst.h).  The first publication signals whatever the guest wishes.
  */
 void vql_queue_init(struct vql_queue *q, const struct vql_queue_params *params);
 
@@ -145,6 +145,12 @@ struct vql_cursor vql_queue_cursor(const struct vql_queue *q);
 /* New table, same addresses: point to the areas again.  Only while no worker has the queue. */
 void vql_queue_remap(struct vql_queue *q, const struct vql_mem_table *mem,
                      void *const area[VQL_AREA_COUNT]);
+
+/* Add to a counter.  One writer, any number of readers: an atomic store, not an atomic addition. */
+static inline void vql_count(uint64_t *counter, uint64_t n)
+{
+        __atomic_store_n(counter, *counter + n, __ATOMIC_RELAXED);
+}
 
 void vql_queue_read_counters(const struct vql_queue *q, struct vql_queue_counters *ret_counters);
 

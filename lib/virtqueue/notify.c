@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "virtqueue/notify.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <unistd.h>
+
+enum { WRAP_SHIFT = 15, SLOT_MASK = 0x7fff };
+
+/* Guest memory changes under us: one load, one store, never more. */
+static uint16_t load16(const uint16_t *p)
+{
+        return __atomic_load_n(p, __ATOMIC_RELAXED);
+}
+
+static void store16(uint16_t *p, uint16_t v)
+{
+        __atomic_store_n(p, v, __ATOMIC_RELAXED);
+}
+
+/* The two event fields lie behind the rings that they do not belong to. */
+static uint16_t *avail_event(const struct vql_queue *q)
+{
+        return (uint16_t *)(void *)&q->used->ring[q->size];
+}
+
+static uint16_t used_event(const struct vql_queue *q)
+{
+        return load16(&q->avail->ring[q->size]);
+}
+
+static void log_device_area(struct vql_queue *q, const void *field, size_t len)
+{
+        if (q->log)
+                vql_dirty_log_mark(
+                        q->log,
+                        q->device_gpa + (size_t)((const uint8_t *)field - (uint8_t *)q->used), len);
+}
+
+static void write_device_field(struct vql_queue *q, uint16_t *field, uint16_t v)
+{
+        store16(field, v);
+        log_device_area(q, field, sizeof(*field));
+}
+
+static bool packed_has_avail(const struct vql_queue *q)
+{
+        uint16_t flags = __atomic_load_n(&q->packed_ring[q->last_avail].flags, __ATOMIC_ACQUIRE);
+        bool avail = flags & VQL_PACKED_AVAIL, used = flags & VQL_PACKED_USED;
+
+        return avail == q->avail_wrap && used != q->avail_wrap;
+}
+
+bool vql_queue_has_avail(const struct vql_queue *q)
+{
+        if (q->packed)
+                return packed_has_avail(q);
+        return __atomic_load_n(&q->avail->idx, __ATOMIC_ACQUIRE) != q->last_avail;
+}
+
+void vql_notify_disable(struct vql_queue *q)
+{
+        q->notify_off = true;
+        if (q->packed)
+                write_device_field(q, &q->device_event->flags, VRING_PACKED_EVENT_FLAG_DISABLE);
+        else if (!q->event_idx)
+                write_device_field(q, &q->used->flags, VRING_USED_F_NO_NOTIFY);
+        /* With EVENT_IDX on a split ring an avail_event that was passed is silence enough. */
+}
+
+static void enable_packed(struct vql_queue *q)
+{
+        uint16_t flags = VRING_PACKED_EVENT_FLAG_ENABLE;
+
+        if (q->event_idx) {
+                write_device_field(q, &q->device_event->off_wrap,
+                                   (uint16_t)(q->last_avail | q->avail_wrap << WRAP_SHIFT));
+                flags = VRING_PACKED_EVENT_FLAG_DESC;
+                /* The driver must not pair the new flags with the old offset. */
+                __atomic_thread_fence(__ATOMIC_RELEASE);
+        }
+        write_device_field(q, &q->device_event->flags, flags);
+}
+
+bool vql_notify_enable(struct vql_queue *q)
+{
+        q->notify_off = false;
+        if (q->packed)
+                enable_packed(q);
+        else if (q->event_idx)
+                write_device_field(q, avail_event(q), q->last_avail);
+        else
+                write_device_field(q, &q->used->flags, 0);
+        /* Pairs with the driver's fence between making a buffer available and reading our wish. */
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+        return vql_queue_has_avail(q);
+}
+
+static bool split_wants_signal(const struct vql_queue *q, uint16_t old, bool valid)
+{
+        if (!q->event_idx)
+                return !(load16(&q->avail->flags) & VRING_AVAIL_F_NO_INTERRUPT);
+        return !valid || vql_event_passed(used_event(q), q->last_used, old);
+}
+
+static bool packed_wants_signal(const struct vql_queue *q, uint16_t old, bool valid)
+{
+        uint16_t flags = __atomic_load_n(&q->driver_event->flags, __ATOMIC_ACQUIRE);
+        uint16_t off_wrap, event;
+
+        if (flags != VRING_PACKED_EVENT_FLAG_DESC || !q->event_idx)
+                return flags != VRING_PACKED_EVENT_FLAG_DISABLE;
+        if (!valid)
+                return true;
+        off_wrap = load16(&q->driver_event->off_wrap);
+        event = off_wrap & SLOT_MASK;
+        /* Slots as distances from the start of the current lap: earlier ones become negative. */
+        if (off_wrap >> WRAP_SHIFT != q->used_wrap)
+                event = (uint16_t)(event - q->size);
+        if (q->last_used <= old)
+                old = (uint16_t)(old - q->size);
+        return vql_event_passed(event, q->last_used, old);
+}
+
+void vql_signal_always(struct vql_queue *q)
+{
+        const uint64_t one = 1;
+
+        vql_count(&q->signals, 1);
+        if (q->call_fd < 0)
+                return;
+        /* EAGAIN: the counter is full, so the guest has an interrupt to come. */
+        if (write(q->call_fd, &one, sizeof(one)) < 0 && errno != EAGAIN && errno != EINTR)
+                vql_queue_fail(q, VQL_FAULT_CALL_FD);
+}
+
+void vql_signal_used(struct vql_queue *q)
+{
+        uint16_t old = q->signalled_used;
+        bool valid = q->signalled_valid;
+        bool wanted;
+
+        /* Pairs with the driver's fence between asking for interrupts and its last look. */
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+        wanted = q->packed ? packed_wants_signal(q, old, valid) : split_wants_signal(q, old, valid);
+        q->signalled_used = q->last_used;
+        q->signalled_valid = true;
+        if (wanted)
+                vql_signal_always(q);
+        else
+                vql_count(&q->signals_saved, 1);
+}
