@@ -102,7 +102,6 @@ struct vql_port_info {
         unsigned int rings;       /* rings that the front-end configured */
         unsigned int rings_running;
         uint64_t connections;    /* so far */
-        uint64_t messages;       /* of this connection */
         int64_t connected_us;    /* since the connection was made; -1: not connected */
         int64_t first_packet_us; /* from connection to first packet; -1: none yet */
         unsigned int mem_regions;
