@@ -144,8 +144,8 @@ int fe_driver_get(struct fe_driver *d, struct fe_done *ret_done);
 bool fe_driver_pending(const struct fe_driver *d);
 
 /* Interrupts.  Enable returns true if something is pending already (no interrupt will come for
- * it).  `after` asks for one interrupt when that many further buffers are used (0: the next one);
- * more than 0 needs event_idx. */
+ * it).  `after` asks for an interrupt only when the next used element and that many further ones
+ * (packed: slots, fewer than the ring has) are there; more than 0 needs event_idx. */
 bool fe_driver_calls_on(struct fe_driver *d, uint16_t after);
 void fe_driver_calls_off(struct fe_driver *d);
 
@@ -160,8 +160,8 @@ int fe_driver_wait(struct fe_driver *d, int call_fd, int timeout_ms);
 
 uint32_t fe_position_encode(const struct fe_position *p, bool packed);
 struct fe_position fe_position_decode(uint32_t num, bool packed);
-/* Where a device has to start (before the first buffer) or stands when it returned all that it
- * took up to what we have got. */
+/* Where a device stands that has returned all that it took, by what the ring says now, got or not:
+ * the position to start it at, and what GET_VRING_BASE has to tell. */
 struct fe_position fe_driver_position(const struct fe_driver *d);
 
 /* ---- for spoilers ---- */
@@ -188,8 +188,7 @@ void fe_driver_jump(struct fe_driver *d, uint16_t n);
 
 /* A guarded buffer of len bytes in `region` (or FE_ANY_REGION).  -ENOSPC. */
 int fe_seg_alloc(struct fe_memory *m, int region, uint32_t len, bool write, struct fe_seg *ret_seg);
-/* Copy to and from a buffer's segments, skipping `skip` bytes; writable or readable ones only.
- * Returns the number of bytes copied. */
+/* Copy into a buffer's segments, or out of them from byte `skip` on.  Number of bytes copied. */
 size_t fe_segs_write(const struct fe_memory *m, const struct fe_seg *segs, unsigned int n,
                      const void *from, size_t len);
 size_t fe_segs_read(const struct fe_memory *m, const struct fe_seg *segs, unsigned int n,

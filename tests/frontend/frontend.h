@@ -59,6 +59,12 @@ struct fe_setup {
         uint16_t mtu;        /* NET_SET_MTU if not 0 */
 };
 
+/* What a Linux guest takes, in either format; add what the test is about. */
+#define FE_FEATURES_MODERN                                             \
+        (FE_BIT(VIRTIO_F_VERSION_1) | FE_BIT(VIRTIO_NET_F_MRG_RXBUF) | \
+         FE_BIT(VIRTIO_RING_F_INDIRECT_DESC) | FE_BIT(VIRTIO_RING_F_EVENT_IDX))
+#define FE_FEATURES_PACKED (FE_FEATURES_MODERN | FE_BIT(VIRTIO_F_RING_PACKED))
+
 #define FE_PROTOCOL_NONE (UINT64_C(1) << 63)
 #define FE_PROTOCOL_QEMU                                                                         \
         (FE_BIT(FE_P_MQ) | FE_BIT(FE_P_LOG_SHMFD) | FE_BIT(FE_P_RARP) | FE_BIT(FE_P_REPLY_ACK) | \
@@ -95,6 +101,10 @@ int fe_frontend_negotiate(struct fe_frontend *fe, const struct fe_setup *setup);
 int fe_frontend_send_features(struct fe_frontend *fe);
 int fe_frontend_send_memory(struct fe_frontend *fe);
 int fe_frontend_send_mem_table(struct fe_frontend *fe); /* the SET_MEM_TABLE form */
+/* One region, as SET_MEM_TABLE and ADD_MEM_REG describe it; and hot-plug of one. */
+struct fe_mem_region fe_frontend_region(const struct fe_frontend *fe, unsigned int region);
+int fe_frontend_add_region(struct fe_frontend *fe, unsigned int region);
+int fe_frontend_remove_region(struct fe_frontend *fe, unsigned int region);
 /* 3. Make the driver of ring i if there is none and tell: NUM, BASE, ADDR, KICK, CALL, ERR. */
 int fe_frontend_start_ring(struct fe_frontend *fe, unsigned int i);
 /* 4. SET_VRING_ENABLE, and wait until it has taken effect. */

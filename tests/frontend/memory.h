@@ -34,6 +34,7 @@ struct fe_region_spec {
         uint64_t uva;    /* 0: chosen for you */
         uint64_t offset; /* where the region starts in its file */
         enum fe_backing backing;
+        unsigned int same_file; /* 1 + slot of an earlier region whose file this one shares; 0 */
         uint64_t border; /* bytes at both ends that the allocator leaves to fe_memory_cross() */
 };
 
@@ -46,6 +47,7 @@ struct fe_region {
 
 struct fe_memory {
         unsigned int n; /* slots in use of region[], removed ones included */
+        uint64_t next_uva;
         struct fe_region region[FE_MAX_REGIONS];
         struct fe_text error;
 };

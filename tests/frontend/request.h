@@ -119,7 +119,7 @@ struct fe_log {
 struct fe_inflight {
         uint64_t mmap_size, mmap_offset;
         uint16_t num_queues, queue_size;
-        uint32_t padding; /* not on the wire: FE_INFLIGHT_BYTES are sent */
+        uint32_t padding; /* of C, not of the specification: see fe_link.inflight_bytes */
 };
 
 struct fe_config {
@@ -135,6 +135,8 @@ const char *fe_request_name(uint32_t request); /* "SET_MEM_TABLE", or "request" 
 struct fe_link {
         struct fe_channel ch;
         uint64_t protocol_features; /* as acknowledged by us: REPLY_ACK decides over acks */
+        size_t inflight_bytes;      /* of the in-flight messages: 20 by the specification, 24 as
+                                     * QEMU sends them and wants them back; 0: 24 */
 };
 
 static inline bool fe_has(uint64_t set, unsigned int bit)
