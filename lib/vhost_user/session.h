@@ -45,6 +45,12 @@ enum vql_protocol_feature {
         VQL_PF_INBAND_NOTIFICATIONS = 14,
         VQL_PF_CONFIGURE_MEM_SLOTS = 15,
         VQL_PF_STATUS = 16,
+        VQL_PF_XEN_MMAP = 17,
+        VQL_PF_SHARED_OBJECT = 18,
+        VQL_PF_DEVICE_STATE = 19,
+        VQL_PF_GET_VRING_BASE_INFLIGHT = 20,
+        VQL_PF_GPA_ADDRESSES = 21,
+        VQL_PF_SHMEM_MAP = 22,
 };
 
 /* One ring as the front-end wants it.  File descriptors are the session's; -1 means none. */
@@ -103,13 +109,17 @@ struct vql_session {
         const struct vql_log *log_to;
         int broken_fd; /* handed to vql_region_map(); borrowed */
 
+        uint64_t messages;     /* handled so far */
+        unsigned int refusals; /* of these; only the first few are logged */
+
         uint64_t features;          /* acknowledged by SET_FEATURES */
         uint64_t protocol_features; /* acknowledged by SET_PROTOCOL_FEATURES */
         bool features_set;
-        bool owned;     /* SET_OWNER */
-        uint8_t status; /* SET_STATUS: virtio device status */
-        uint16_t mtu;   /* NET_SET_MTU, or 0 */
-        int backend_fd; /* SET_BACKEND_REQ_FD, or -1 */
+        bool features_refused; /* the last SET_FEATURES was: FEATURES_OK is not granted */
+        bool owned;            /* SET_OWNER */
+        uint8_t status;        /* SET_STATUS: virtio device status */
+        uint16_t mtu;          /* NET_SET_MTU, or 0 */
+        int backend_fd;        /* SET_BACKEND_REQ_FD, or -1 */
 
         struct vql_mem_table *mem;     /* NULL: no memory yet */
         struct vql_dirty_log *log;     /* NULL: no SET_LOG_BASE */
