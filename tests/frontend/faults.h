@@ -3,8 +3,8 @@
 #define FRONTEND_FAULTS_H
 
 /*
- * Wrong things that a driver can do to its ring, one function each, in a table so that a test can
- * do them all in turn.  Each offers one spoiled buffer, built by fe_driver_add() on a right one.
+ * Wrong things that a driver can do to its ring, in a table so that a test can do them all in turn.
+ * Each offers one buffer, built by fe_driver_add() and then spoiled before it is published.
  */
 
 #include <stdbool.h>
@@ -13,45 +13,64 @@
 
 #include "frontend/driver.h"
 
-/* What a right back-end does about it. */
+/* What a right virtio-net back-end does about it. */
 enum fe_effect {
         FE_BREAKS_RING, /* stops the ring and tells the error eventfd */
-        FE_RETURNED,    /* returns the buffer and goes on; nothing is sent */
-        FE_ACCEPTED,    /* odd but right: the buffer is used normally */
-        FE_ANY,         /* either of these; it must only survive */
+        FE_RETURNED,    /* returns the buffer unused, sends nothing, goes on */
+        FE_ACCEPTED,    /* odd but right: the buffer is used as any other */
+        FE_ANY,         /* one of these */
 };
 
 enum { FE_FOR_SPLIT = 1, FE_FOR_PACKED = 2, FE_FOR_BOTH = 3 };
 
-struct fe_fault_room; /* prepared buffers */
+/* What a fault needs of the features that were negotiated. */
+enum { FE_NEEDS_INDIRECT = 1, FE_NEEDS_OFFLOADS = 2 /* CSUM and HOST_TSO4 */ };
+
+enum { FE_FAULT_PACKET = 600, FE_FAULT_SEGS = 64 };
+
+/* Buffers to be spoiled, allocated once.  `packet` is what arrives at the far end if the buffer is
+ * accepted: FE_FAULT_PACKET bytes of an experimental Ethernet type. */
+struct fe_fault_room {
+        struct fe_memory *mem;
+        bool rx;
+        size_t header; /* of virtio-net: 10 or 12 */
+        uint8_t packet[FE_FAULT_PACKET];
+        struct fe_seg seg[FE_FAULT_SEGS]; /* header and packet in whatever pieces */
+        unsigned int n;
+        uint64_t at;    /* GPA of header and packet, in one piece */
+        uint64_t big;   /* GPA of 64 KiB */
+        uint64_t table; /* GPA of a table of FE_FAULT_SEGS descriptors */
+};
+int fe_fault_room_init(struct fe_fault_room *room, struct fe_memory *m, int region, bool rx,
+                       size_t header);
 
 struct fe_ring_fault {
         const char *name;
-        unsigned int formats;
-        bool tx, rx;   /* on which of the rings it makes sense */
-        bool indirect; /* needs INDIRECT_DESC */
+        unsigned int formats, needs;
+        bool tx, rx; /* the rings on which it makes sense */
+        bool table;  /* the buffer is built as an indirect one */
+        bool shown;  /* `spoil` shows it; nothing is to be published */
         enum fe_effect effect;
-        /* Spoil what was added last, before it is published.  NULL: `add` does everything. */
+        /* Change room->seg before the buffer is added: NULL, nothing. */
+        void (*arrange)(struct fe_fault_room *room);
+        /* Spoil what was added and not published: NULL, nothing. */
         void (*spoil)(struct fe_driver *d, const struct fe_fault_room *room);
-        int (*add)(struct fe_driver *d, const struct fe_fault_room *room);
 };
 
 extern const struct fe_ring_fault fe_ring_faults[];
 extern const size_t fe_ring_fault_count;
 
-/* Buffers to be spoiled, allocated once from the driver's memory. */
-int fe_fault_room_new(struct fe_memory *m, int region, struct fe_fault_room **ret_room);
-void fe_fault_room_free(struct fe_fault_room *room);
+/* Add, spoil, publish; the caller kicks.  The ring needs up to 16 free descriptors. 0 or -errno.
+ * The buffer's cookie is the room. */
+int fe_fault_inject(const struct fe_ring_fault *f, struct fe_driver *d, struct fe_fault_room *room);
 
-/* Add, spoil, publish; the caller kicks. 0 or -errno. */
-int fe_fault_inject(const struct fe_ring_fault *f, struct fe_driver *d, bool rx,
-                    const struct fe_fault_room *room);
-
-/* A second guest CPU that keeps changing one aligned word between two values while the device may
- * be reading it (double fetches). */
+/*
+ * A second guest CPU that keeps changing one aligned word between two values while the device may
+ * be reading it (double fetches).  `bytes` is 1, 2, 4 or 8.
+ */
 struct fe_flipper;
-int fe_flipper_start(volatile void *word, unsigned int bytes, uint64_t a, uint64_t b,
+int fe_flipper_start(void *word, unsigned int bytes, uint64_t a, uint64_t b,
                      struct fe_flipper **ret_flipper);
-void fe_flipper_stop(struct fe_flipper *f); /* NULL is fine; leaves `a` */
+void fe_flipper_stop(struct fe_flipper *f); /* NULL is fine; leaves `a` in the word */
 
 #endif

@@ -2,7 +2,7 @@
 #include "frontend/frontend.h"
 
 #include <errno.h>
-#include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -385,6 +385,27 @@ int fe_frontend_stop_ring(struct fe_frontend *fe, unsigned int i)
                                "GET_VRING_BASE of ring %u: 0x%x, the ring stands at 0x%x", i, num,
                                expected);
         return 0;
+}
+
+int fe_frontend_wait_broken(struct fe_frontend *fe, unsigned int i, int timeout_ms)
+{
+        struct pollfd p = { .fd = fe->ring[i].err_fd, .events = POLLIN };
+        uint64_t count;
+
+        if (poll(&p, 1, timeout_ms) <= 0)
+                return fe_fail(&fe->error, ETIMEDOUT, "ring %u: no error reported", i);
+        return read(p.fd, &count, sizeof(count)) < 0 ? -errno : 0;
+}
+
+int fe_frontend_revive_ring(struct fe_frontend *fe, unsigned int i)
+{
+        uint32_t num;
+        int err = fe_get_vring_base(&fe->link, i, &num);
+
+        if (err < 0)
+                return err;
+        fe_driver_restart(fe->ring[i].driver);
+        return fe_frontend_start_ring(fe, i);
 }
 
 int fe_frontend_stop(struct fe_frontend *fe)

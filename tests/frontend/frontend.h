@@ -114,6 +114,11 @@ int fe_frontend_send_addr(struct fe_frontend *fe, unsigned int i, bool log);
 /* A new eventfd for calls of ring i, the old one closed after the back-end has let go of it. */
 int fe_frontend_replace_call(struct fe_frontend *fe, unsigned int i);
 
+/* Wait until the back-end reports ring i as broken by its error eventfd: 0 or -ETIMEDOUT. */
+int fe_frontend_wait_broken(struct fe_frontend *fe, unsigned int i, int timeout_ms);
+/* Begin anew with ring i after it broke: GET_VRING_BASE, whatever it says, an empty ring, start. */
+int fe_frontend_revive_ring(struct fe_frontend *fe, unsigned int i);
+
 /* GET_VRING_BASE.  -EBADMSG if the position is not the one that the driver sees in the ring:
  * all that was taken must have been returned.  The driver stays; start_ring goes on with it. */
 int fe_frontend_stop_ring(struct fe_frontend *fe, unsigned int i);

@@ -35,9 +35,17 @@ void fe_net_free(struct fe_net *n); /* NULL is fine */
 const char *fe_net_error(const struct fe_net *n);
 size_t fe_net_header(const struct fe_net *n); /* 10 or 12 */
 
+/* All buffers are ours again, as after fe_driver_restart() of both rings. */
+void fe_net_reset(struct fe_net *n);
+
 /* Post receive buffers until none is left; kick.  Number posted, or -errno. */
 int fe_net_refill(struct fe_net *n);
-/* Send one packet; `hdr` NULL for no offload.  -EAGAIN: no buffer free (fe_net_reap first). */
+/* Add one packet to the ring; `hdr` NULL for no offload.  -EAGAIN: no buffer free (fe_net_reap
+ * first). */
+int fe_net_put(struct fe_net *n, const struct virtio_net_hdr *hdr, const void *packet, size_t len);
+/* Publish what was put, and kick if the device wants it. */
+int fe_net_kick(struct fe_net *n);
+/* Both. */
 int fe_net_send(struct fe_net *n, const struct virtio_net_hdr *hdr, const void *packet, size_t len);
 /* Take back what was sent: number, or -EBADMSG. */
 int fe_net_reap(struct fe_net *n);
@@ -58,6 +66,8 @@ struct fe_flow {
         size_t min_bytes, max_bytes; /* packet sizes cycle in between; 0: 60 and 1514 */
         bool by_interrupt;           /* sleep on call fds; else look again and again */
         uint16_t tag;                /* tells this flow's packets from another's */
+        bool may_lose;               /* count what is missing, do not fail */
+        int stall_ms; /* without progress: give up, or with may_lose count as lost; 0: 20000 */
         /* results */
         uint64_t sent, received, lost;
         struct fe_text error;

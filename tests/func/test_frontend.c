@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "frontend/driver.h"
+#include "frontend/faults.h"
 
 #include "ref_device.h"
 
@@ -597,6 +598,64 @@ static void test_index_ahead(void **state)
         free(r);
 }
 
+/* ---- faults of our own making ---- */
+
+/* Each spoiled buffer is what its table row says: broken in the eyes of the specification, or not.
+ */
+static void one_fault(const struct fe_ring_fault *f, bool packed, bool rx)
+{
+        struct fe_driver_params p = { .packed = packed, .size = 64 };
+        struct fe_fault_room room;
+        struct rig *r = malloc(sizeof(*r));
+        bool broken;
+        int got;
+
+        assert_non_null(r);
+        rig_init(r, &p, false);
+        assert_int_equal(fe_fault_room_init(&room, r->mem, FE_ANY_REGION, rx, 12), 0);
+        assert_int_equal(fe_fault_inject(f, r->d, &room), 0);
+        got = ref_take(&r->v, r->chain);
+        assert_int_not_equal(got, 0);
+        broken = got < 0 || r->chain->segs[0].write != rx;
+        if (f->effect != FE_ANY && broken != (f->effect == FE_BREAKS_RING))
+                fail_msg("\"%s\", packed %d, rx %d: %s", f->name, packed, rx,
+                         broken ? "broken" : "whole");
+        rig_fini(r);
+        free(r);
+}
+
+static void test_faults(void **state)
+{
+        (void)state;
+        for (size_t i = 0; i < fe_ring_fault_count; i++) {
+                const struct fe_ring_fault *f = &fe_ring_faults[i];
+
+                for (unsigned int packed = 0; packed < 2; packed++)
+                        for (unsigned int rx = 0; rx < 2; rx++)
+                                if (f->formats & (packed ? FE_FOR_PACKED : FE_FOR_SPLIT) &&
+                                    (rx ? f->rx : f->tx))
+                                        one_fault(f, packed, rx);
+        }
+}
+
+static void test_flipper(void **state)
+{
+        struct fe_flipper *f;
+        uint32_t word = 0;
+        bool seen[2] = { false, false };
+
+        (void)state;
+        assert_int_equal(fe_flipper_start(&word, 4, 7, 9, &f), 0);
+        while (!seen[0] || !seen[1]) {
+                uint32_t now = __atomic_load_n(&word, __ATOMIC_RELAXED);
+
+                seen[0] |= now == 7;
+                seen[1] |= now == 9;
+        }
+        fe_flipper_stop(f);
+        assert_int_equal(word, 7);
+}
+
 /* ---- waiting ---- */
 
 struct late {
@@ -664,10 +723,9 @@ static void test_wait(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_play),
-                cmocka_unit_test(test_breaches),
-                cmocka_unit_test(test_index_ahead),
-                cmocka_unit_test(test_wait),
+                cmocka_unit_test(test_play),        cmocka_unit_test(test_breaches),
+                cmocka_unit_test(test_index_ahead), cmocka_unit_test(test_faults),
+                cmocka_unit_test(test_flipper),     cmocka_unit_test(test_wait),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
