@@ -42,6 +42,10 @@ RULES = [
          r"rte_thread_setname|ALLOW_EXPERIMENTAL_API", "what every DPDK from 22.11 on has"),
     Word(EVERYWHERE, r"rte_vhost_\w+", "our own vhost-user"),
 ]
+# (path, word): why it is right there.
+ALLOWED = {
+    ("tools/vqliftd/logger.c", "getenv"): "systemd says by JOURNAL_STREAM where lines go",
+}
 PRIVATE_HEADERS = re.compile(r"(_driver|_pmd|_private)\.h$")
 
 
@@ -53,7 +57,8 @@ def check(tree, report):
         for rule in RULES:
             if path.startswith(rule.where):
                 for line, m in t.matches(code, rule.pattern.pattern):
-                    report.bad(path, line, f"{m.group(1)}, expected {rule.expected}")
+                    if (path, m.group(1)) not in ALLOWED:
+                        report.bad(path, line, f"{m.group(1)}, expected {rule.expected}")
         for line, _, name in csource.includes(text):
             if name.startswith("rte_") and PRIVATE_HEADERS.search(name):
                 report.bad(path, line, f"{name} is for DPDK's own drivers, expected public headers")

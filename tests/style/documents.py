@@ -12,7 +12,8 @@ import tree as t
 # Programs of the system that a document may call; all others have to be in the tree.
 SYSTEM = {"apt-get", "cd", "chmod", "chown", "clang-format", "dmesg", "echo", "ethtool", "export",
           "gdb", "git", "grep", "id", "install", "ip", "journalctl", "ls", "man", "meson", "mkdir",
-          "modprobe", "mount", "ninja", "ping", "qemu-system-x86_64", "setcap", "socat", "ss", "stat", "sudo",
+          "modprobe", "mount", "ninja", "ping", "qemu-system-x86_64", "setcap", "socat", "ss",
+          "stat", "sudo",
           "sysctl", "systemctl", "tcpdump", "tee", "useradd", "usermod", "virsh"}
 # Programs that the build makes: name and where in the build folder.
 BUILT = {"vqliftd": "tools/vqliftd/vqliftd", "vqlift": "tools/vqlift/vqlift"}
