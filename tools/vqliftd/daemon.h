@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef VQLIFT_TOOLS_DAEMON_H
+#define VQLIFT_TOOLS_DAEMON_H
+
+/* The daemon's life: start as the file says, serve until a signal ends it. */
+
+struct vql_daemon_options {
+        const char *config;
+        int log_level; /* -1: as the file says */
+};
+
+/* 0: ended by a signal, in order.  -errno: could not start, or the loop failed; logged. */
+int vql_daemon_run(const struct vql_daemon_options *options);
+
+#endif
