@@ -20,7 +20,8 @@ struct rte_mempool;
  * that vql_offload_finish() and a device can act on them.
  * 0, or -EINVAL if the request does not fit the packet: csum_start + csum_offset + 2 beyond it, an
  * unknown gso_type, gso_size 0, headers that are not TCP or UDP over IP where the type says so,
- * segmentation without NEEDS_CSUM.  ECN beside TCP types is accepted.
+ * segmentation without NEEDS_CSUM.  ECN beside TCP types is accepted.  A checksum that no device
+ * can be asked for (neither TCP nor UDP, or inside a tunnel) is finished in the packet right away.
  */
 int vql_offload_from_guest(struct rte_mbuf *m, const struct virtio_net_hdr *h);
 
@@ -32,6 +33,13 @@ int vql_offload_from_guest(struct rte_mbuf *m, const struct virtio_net_hdr *h);
 void vql_offload_to_guest(const struct rte_mbuf *m, uint64_t features,
                           struct virtio_net_hdr *ret_h);
 
+/*
+ * Finish the checksum of a packet that the host's own stack sent and left to a device to finish:
+ * its field holds the sum of the pseudo header.  Packets with any other field are left alone.  A
+ * packet whose good checksum happens to equal that sum gets the same checksum again.
+ */
+void vql_offload_complete(struct rte_mbuf *m);
+
 /* What a transmit path can do by itself. */
 struct vql_offload_caps {
         uint64_t tx_offloads;                  /* RTE_ETH_TX_OFFLOAD_* to rely on */
@@ -42,7 +50,8 @@ struct vql_offload_caps {
 /*
  * Do in software what the caps lack: segmentation (rte_gso, and here what that lacks), checksums,
  * linearising.  Consumes `m`; writes up to `n` packets to out and returns their number, or -errno
- * (-ENOMEM, -ENOSPC more than n segments, -EINVAL) with `m` freed.
+ * (-ENOMEM, -ENOSPC more than n segments, -EMSGSIZE too large for one buffer where the device takes
+ * no more, -EINVAL) with `m` freed.
  */
 int vql_offload_finish(const struct vql_offload_caps *caps, struct rte_mbuf *m,
                        struct rte_mbuf **out, uint16_t n);
