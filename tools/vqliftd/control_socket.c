@@ -139,7 +139,9 @@ void vql_control_socket_close(struct vql_control_socket *s)
 {
         struct stat st;
 
-        if (s->inode && lstat(s->path, &st) == 0 && st.st_dev == s->device && st.st_ino == s->inode)
+        /* Without the lock, the file may be that of a later daemon with the same inode number. */
+        if (s->lock_fd >= 0 && s->inode && lstat(s->path, &st) == 0 && st.st_dev == s->device &&
+            st.st_ino == s->inode)
                 unlink(s->path);
         if (s->fd >= 0)
                 close(s->fd);

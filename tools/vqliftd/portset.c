@@ -137,7 +137,8 @@ static void adopt(struct vql_portset *set, const char *name, json_t *entry,
         changes->kept++;
 }
 
-static void delete_outdated(struct vql_portset *set, const json_t *wanted,
+/* Leaves true in `wanted` for what was deleted in order to be added anew. */
+static void delete_outdated(struct vql_portset *set, json_t *wanted,
                             struct vql_portset_changes *changes)
 {
         const char *name;
@@ -155,14 +156,14 @@ static void delete_outdated(struct vql_portset *set, const json_t *wanted,
                         log_failure(set, "deleted", name);
                         changes->failed++;
                 } else if (want) {
-                        changes->changed++;
+                        json_object_set_new(wanted, port_name(want), json_true());
                 } else {
                         changes->deleted++;
                 }
         }
 }
 
-static void add_missing(struct vql_portset *set, const json_t *ports,
+static void add_missing(struct vql_portset *set, const json_t *ports, const json_t *wanted,
                         struct vql_portset_changes *changes)
 {
         json_t *port;
@@ -172,11 +173,13 @@ static void add_missing(struct vql_portset *set, const json_t *ports,
         {
                 if (find_port(set, port_name(port)))
                         continue;
-                if (vql_portset_add(set, port, VQL_ORIGIN_FILE) == 0) {
-                        changes->added++;
-                } else {
+                if (vql_portset_add(set, port, VQL_ORIGIN_FILE) < 0) {
                         log_failure(set, "added", port_name(port));
                         changes->failed++;
+                } else if (json_is_true(json_object_get(wanted, port_name(port)))) {
+                        changes->changed++;
+                } else {
+                        changes->added++;
                 }
         }
 }
@@ -193,7 +196,7 @@ void vql_portset_apply(struct vql_portset *set, const json_t *ports,
         else
                 vql_logger_print(set->log, LOG_ERR, "reload: no memory");
         if (wanted)
-                add_missing(set, ports, &changes);
+                add_missing(set, ports, wanted, &changes);
         json_decref(wanted);
         *ret_changes = changes;
 }

@@ -16,7 +16,7 @@ static const struct vql_field port_fields[] = {
         FIELD("socket", TEXT, socket, "Path of the vhost-user socket."),
         FIELD("role", TEXT, role, "server or client."),
         FIELD("queue-pairs", UINT, queue_pairs, "Queue pairs offered."),
-        FIELD("rings", UINT, rings, "Rings that the front-end configured."),
+        FIELD("rings-configured", UINT, rings, "Rings that the front-end configured."),
         FIELD("rings-running", UINT, rings_running, "Rings that are served."),
         FIELD("features-offered", FEATURES, features_offered, "Virtio features offered."),
         FIELD("features", FEATURES, features, "Virtio features acknowledged."),
