@@ -13,6 +13,17 @@
 #include "sw-fallback/burst.h"
 #include "sw-fallback/worker.h"
 
+/*
+ * The general way through a chain is one function for all instances, with the traits as an
+ * argument: it is long, and not what the cycles are counted for.  The compiler must not make copies
+ * of it.
+ */
+#ifdef __clang__
+#define VQL_SHARED
+#else
+#define VQL_SHARED __attribute__((noclone))
+#endif
+
 /* A descriptor as read once. */
 struct vql_desc {
         uint64_t addr;
@@ -61,15 +72,29 @@ static inline struct vql_desc vql_packed_desc_read(const struct vring_packed_des
         return (struct vql_desc){ lo, (uint32_t)hi, (uint16_t)(hi >> 48), (uint16_t)(hi >> 32) };
 }
 
+/*
+ * Chain i of a claim is bad.  If good ones come before it, nothing is noted: the claim ends there,
+ * and the next one meets the bad chain first.  So q->fault never speaks of a chain behind the one
+ * that a burst is at, and the good ones are returned.
+ */
+static inline void vql_claim_fault(struct vql_queue *q, uint16_t i, enum vql_fault f)
+{
+        if (i == 0)
+                vql_queue_fail(q, f);
+}
+
 static inline uint16_t vql_claim_split(struct vql_queue *q, struct vql_claim_pos *pos,
                                        struct vql_claim *c, uint16_t n)
 {
         const uint16_t mask = (uint16_t)(q->size - 1);
         uint16_t avail = __atomic_load_n(&q->avail->idx, __ATOMIC_ACQUIRE);
-        uint16_t ready = (uint16_t)(avail - pos->avail);
+        uint16_t ahead = (uint16_t)(avail - q->last_avail);
+        uint16_t taken = (uint16_t)(pos->avail - q->last_avail);
+        uint16_t ready = (uint16_t)(ahead - taken);
         uint16_t i;
 
-        if (unlikely((uint16_t)(avail - q->last_avail) > q->size)) {
+        /* Behind what was taken already: the guest moved the index backwards. */
+        if (unlikely(ahead > q->size || ahead < taken)) {
                 vql_queue_fail(q, VQL_FAULT_AVAIL_INDEX);
                 return 0;
         }
@@ -80,7 +105,7 @@ static inline uint16_t vql_claim_split(struct vql_queue *q, struct vql_claim_pos
                         __atomic_load_n(&q->avail->ring[(pos->avail + i) & mask], __ATOMIC_RELAXED);
 
                 if (unlikely(head >= q->size)) {
-                        vql_queue_fail(q, VQL_FAULT_DESC_INDEX);
+                        vql_claim_fault(q, i, VQL_FAULT_DESC_INDEX);
                         break;
                 }
                 rte_prefetch0(&q->desc[head]);
@@ -100,17 +125,16 @@ static inline uint16_t vql_claim_split(struct vql_queue *q, struct vql_claim_pos
  * Find the end of a packed chain: its length in slots, and the buffer id, which stands in the last
  * descriptor.  The copy step reads the descriptors behind the head again, slot by slot for as many
  * slots as were counted here, and checks what it finds; it never looks for the end a second time.
+ * False: there is no end.
  */
-static inline bool vql_claim_packed_tail(struct vql_queue *q, struct vql_claim *c)
+static inline bool vql_claim_packed_tail(const struct vql_queue *q, struct vql_claim *c)
 {
         struct vql_desc d = c->d;
         uint16_t slot = c->slot, slots = 1;
 
         while (d.flags & VRING_DESC_F_NEXT) {
-                if (unlikely(slots == q->size)) {
-                        vql_queue_fail(q, VQL_FAULT_DESC_LOOP);
+                if (unlikely(slots == q->size))
                         return false;
-                }
                 slot = (uint16_t)(slot + 1 == q->size ? 0 : slot + 1);
                 d = vql_packed_desc_read(&q->packed_ring[slot]);
                 slots++;
@@ -140,10 +164,9 @@ static inline uint16_t vql_claim_packed(struct vql_queue *q, struct vql_claim_po
                 c[i].slot = pos->avail;
                 c[i].slots = 1;
                 c[i].id = c[i].d.next;
-                if (unlikely(c[i].d.flags & VRING_DESC_F_NEXT) && !vql_claim_packed_tail(q, &c[i]))
-                        break;
-                if (unlikely(c[i].slots > q->size - pos->slots)) {
-                        vql_queue_fail(q, VQL_FAULT_DESC_LOOP);
+                if (unlikely(c[i].d.flags & VRING_DESC_F_NEXT) &&
+                    (!vql_claim_packed_tail(q, &c[i]) || c[i].slots > q->size - pos->slots)) {
+                        vql_claim_fault(q, i, VQL_FAULT_DESC_LOOP);
                         break;
                 }
                 pos->slots = (uint16_t)(pos->slots + c[i].slots);
@@ -157,8 +180,8 @@ static inline uint16_t vql_claim_packed(struct vql_queue *q, struct vql_claim_po
 }
 
 /*
- * Claim up to n chains from *pos on.  A fault ends the claim early and is noted in the queue; the
- * chains before it are good.
+ * Claim up to n chains from *pos on.  A bad chain ends the claim early, and is noted in the queue
+ * if it is the first.
  */
 static __rte_always_inline uint16_t vql_claim(struct vql_queue *q, struct vql_traits t,
                                               struct vql_claim_pos *pos, struct vql_claim *c,

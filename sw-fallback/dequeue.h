@@ -40,6 +40,16 @@ static inline bool vql_read_bytes(struct vql_queue *q, struct vql_traits t, stru
         return true;
 }
 
+/* Append an empty buffer to the packet `m` whose last one is `last`; NULL: there is none. */
+static inline struct rte_mbuf *vql_mbuf_extend(struct rte_mempool *pool, struct rte_mbuf *m,
+                                               struct rte_mbuf *last)
+{
+        last->next = rte_pktmbuf_alloc(pool);
+        if (last->next)
+                m->nb_segs++;
+        return last->next;
+}
+
 /*
  * Copy the rest of a chain behind `m`, in as many further buffers as it takes.
  * 0, -EMSGSIZE too long, -ENOBUFS out of buffers.  The end of the chain, or q->fault, ends it.
@@ -47,26 +57,22 @@ static inline bool vql_read_bytes(struct vql_queue *q, struct vql_traits t, stru
 static inline int vql_read_payload(struct vql_queue *q, struct vql_traits t, struct vql_walk *w,
                                    struct rte_mempool *pool, struct rte_mbuf *m)
 {
+        const uint32_t whole = rte_pktmbuf_tailroom(m);
         struct rte_mbuf *last = m;
         struct vql_piece piece;
 
         for (;;) {
                 uint32_t room = rte_pktmbuf_tailroom(last);
 
-                if (room == 0) {
-                        struct rte_mbuf *more = rte_pktmbuf_alloc(pool);
-
-                        if (!more)
-                                return -ENOBUFS;
-                        last->next = more;
-                        last = more;
-                        m->nb_segs++;
-                        room = rte_pktmbuf_tailroom(last);
-                }
-                if (!vql_walk_next(q, t, w, room, &piece))
+                if (!vql_walk_next(q, t, w, room ? room : whole, &piece))
                         return 0;
                 if (m->pkt_len + piece.len > VQL_PACKET_MAX)
                         return -EMSGSIZE;
+                if (room == 0) {
+                        last = vql_mbuf_extend(pool, m, last);
+                        if (!last)
+                                return -ENOBUFS;
+                }
                 rte_memcpy(rte_pktmbuf_mtod_offset(last, uint8_t *, last->data_len), piece.va,
                            piece.len);
                 last->data_len = (uint16_t)(last->data_len + piece.len);
@@ -91,8 +97,10 @@ static inline void vql_mbuf_empty(struct rte_mbuf *m)
  * that was counted, or q->fault is set and the chain must not be returned, or (*ret_retry) buffers
  * ran out and the chain must wait.
  */
-static bool vql_read_chain(struct vql_queue *q, struct vql_traits t, const struct vql_claim *c,
-                           struct rte_mempool *pool, struct rte_mbuf *m, bool *ret_retry)
+static __rte_noinline VQL_SHARED bool vql_read_chain(struct vql_queue *q, struct vql_traits t,
+                                                     const struct vql_claim *c,
+                                                     struct rte_mempool *pool, struct rte_mbuf *m,
+                                                     bool *ret_retry)
 {
         struct virtio_net_hdr_mrg_rxbuf hdr;
         struct vql_walk w;

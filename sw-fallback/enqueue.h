@@ -161,10 +161,10 @@ static inline void vql_write_count(struct vql_queue *q, struct vql_traits t, str
 }
 
 /* Fill chains of any shape with one packet.  Anything but OK leaves the burst as it was before. */
-static enum vql_write_result vql_write_packet(struct vql_queue *q, struct vql_traits t,
-                                              struct vql_enqueue_burst *b,
-                                              const struct virtio_net_hdr_mrg_rxbuf *hdr,
-                                              const struct rte_mbuf *m)
+static inline enum vql_write_result vql_write_packet(struct vql_queue *q, struct vql_traits t,
+                                                     struct vql_enqueue_burst *b,
+                                                     const struct virtio_net_hdr_mrg_rxbuf *hdr,
+                                                     const struct rte_mbuf *m)
 {
         struct vql_writer w = { 0 };
         enum vql_write_result r = vql_write_header(q, t, b, &w, hdr);
@@ -251,8 +251,10 @@ static inline void vql_enqueue_rewind(struct vql_queue *q, struct vql_traits t,
 }
 
 /* One packet by the general way.  False: stop the burst here, the packet was not dealt with. */
-static bool vql_enqueue_slow(struct vql_queue *q, struct vql_traits t, struct vql_enqueue_burst *b,
-                             const struct virtio_net_hdr_mrg_rxbuf *hdr, const struct rte_mbuf *m)
+static __rte_noinline VQL_SHARED bool vql_enqueue_slow(struct vql_queue *q, struct vql_traits t,
+                                                       struct vql_enqueue_burst *b,
+                                                       const struct virtio_net_hdr_mrg_rxbuf *hdr,
+                                                       const struct rte_mbuf *m)
 {
         uint16_t staged;
 

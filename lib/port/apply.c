@@ -192,13 +192,23 @@ static void stop_all(struct vql_port *p)
                 stop_ring(p, i);
 }
 
+/* A device reset: the rings begin at their initial position next time. */
+static void reset_all(struct vql_port *p)
+{
+        stop_all(p);
+        for (uint16_t i = 0; i < p->offer.max_rings; i++) {
+                p->session->vring[i].base = 0;
+                vql_journal_end(p->journal, i);
+        }
+}
+
 static int apply_parked(struct vql_port *p, unsigned int changes, uint16_t ring,
                         struct vql_error *e)
 {
         int rc = 0;
 
         if (changes & VQL_CHANGE_RESET)
-                stop_all(p);
+                reset_all(p);
         if (changes & VQL_CHANGE_RING_STOP) {
                 stop_ring(p, ring);
                 vql_journal_end(p->journal, ring);

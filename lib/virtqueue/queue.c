@@ -39,6 +39,7 @@ void vql_queue_init(struct vql_queue *q, const struct vql_queue_params *p)
         q->signalled_used = p->at.used;
         q->signalled_valid = false;
         q->event_idx = vql_has(p->features, VIRTIO_RING_F_EVENT_IDX);
+        q->notify_off = false;
         q->position = NULL;
         q->log = NULL;
         q->desc_gpa = p->desc_gpa;
