@@ -6,7 +6,9 @@
 
 #include <linux/virtio_net.h>
 
-enum { BIG = 65536, EXPERIMENTAL_TYPE = 0x88b5 };
+#include "frontend/net.h"
+
+enum { BIG = 65536 };
 
 #define NOWHERE (UINT64_C(1) << 60)
 
@@ -17,8 +19,8 @@ static void fill_packet(struct fe_fault_room *room)
         for (unsigned int i = 0; i < FE_FAULT_PACKET; i++)
                 room->packet[i] = (uint8_t)(i * 13 + 7);
         memset(room->packet, 0x02, 12);
-        room->packet[12] = EXPERIMENTAL_TYPE >> 8;
-        room->packet[13] = EXPERIMENTAL_TYPE & 0xff;
+        room->packet[12] = FE_NOISE_TYPE >> 8;
+        room->packet[13] = FE_NOISE_TYPE & 0xff;
 }
 
 /* Header and packet as a right driver offers them, in two pieces. */

@@ -29,7 +29,7 @@ enum { FE_NEEDS_INDIRECT = 1, FE_NEEDS_OFFLOADS = 2 /* CSUM and HOST_TSO4 */ };
 enum { FE_FAULT_PACKET = 600, FE_FAULT_SEGS = 64 };
 
 /* Buffers to be spoiled, allocated once.  `packet` is what arrives at the far end if the buffer is
- * accepted: FE_FAULT_PACKET bytes of an experimental Ethernet type. */
+ * accepted: FE_FAULT_PACKET bytes of FE_NOISE_TYPE. */
 struct fe_fault_room {
         struct fe_memory *mem;
         bool rx;

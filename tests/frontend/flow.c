@@ -6,10 +6,13 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-enum { MAX_PACKET = 65536, ETHER_TYPE = 0x88b5, DEFAULT_WINDOW = 32, BURST = 8 };
+enum { MAX_PACKET = 65536, DEFAULT_WINDOW = 32, BURST = 8, STALL_MS = 20000 };
 
 struct packet_head {
         uint8_t dst[6], src[6];
@@ -43,7 +46,7 @@ static void make_packet(const struct fe_flow *f, uint64_t seq, uint8_t *to, size
         struct packet_head h = {
                 .dst = { 0x02, 0, 0, 0, 0, 1 },
                 .src = { 0x02, 0, 0, 0, 0, 2 },
-                .type = { ETHER_TYPE >> 8, ETHER_TYPE & 0xff },
+                .type = { FE_FLOW_TYPE >> 8, FE_FLOW_TYPE & 0xff },
                 .tag = { (uint8_t)(f->tag >> 8), (uint8_t)f->tag },
                 .len = (uint32_t)len,
                 .seq = seq,
@@ -54,12 +57,17 @@ static void make_packet(const struct fe_flow *f, uint64_t seq, uint8_t *to, size
                 to[i] = byte_of(seq, i);
 }
 
+static bool is_noise(const uint8_t *p, size_t len)
+{
+        return len >= 14 && p[12] == FE_NOISE_TYPE >> 8 && p[13] == (FE_NOISE_TYPE & 0xff);
+}
+
 static int check_packet(struct fe_flow *f, const uint8_t *p, size_t len, uint64_t *ret_seq)
 {
         struct packet_head h;
 
         memcpy(&h, p, sizeof(h));
-        if (len < sizeof(h) || h.type[0] != ETHER_TYPE >> 8 || h.type[1] != (ETHER_TYPE & 0xff))
+        if (len < sizeof(h) || h.type[0] != FE_FLOW_TYPE >> 8 || h.type[1] != (FE_FLOW_TYPE & 0xff))
                 return fe_fail(&f->error, EBADMSG, "a foreign packet of %zu bytes", len);
         if (h.tag[0] != f->tag >> 8 || h.tag[1] != (f->tag & 0xff))
                 return fe_fail(&f->error, EBADMSG, "a packet of another flow, tag %u",
@@ -88,7 +96,7 @@ static int account(struct fe_flow *f, uint64_t seq)
                 return fe_fail(&f->error, EBADMSG, "packet %ju came, %ju was due", (uintmax_t)seq,
                                (uintmax_t)due);
         f->lost += seq - due;
-        f->received++;
+        __atomic_store_n(&f->received, f->received + 1, __ATOMIC_RELAXED);
         return 0;
 }
 
@@ -132,12 +140,14 @@ static int receive_some(struct fe_flow *f)
                         return net_failed(f, err);
                 if (err == 0)
                         break;
+                received++;
+                if (is_noise(packet, len))
+                        continue;
                 err = check_packet(f, packet, len, &seq);
                 if (err == 0)
                         err = account(f, seq);
                 if (err < 0)
                         return err;
-                received++;
         }
         return received;
 }
@@ -165,29 +175,34 @@ static int one_round(struct fe_flow *f, uint64_t n)
         return received < 0 ? received : reaped + sent + received;
 }
 
-/* Nothing moved: sleep a little, by interrupt or by clock.  Stalled for too long is an error, or
- * the end of what is under way. */
+/* Nothing has moved since `since`: sleep a little, by interrupt or by clock.  After stall_ms what
+ * is under way counts as lost, if it may be; buffers that do not come back are never right. */
 static int pause_flow(struct fe_flow *f, int64_t since)
 {
-        int stall = f->stall_ms ? f->stall_ms : 20000;
-        int64_t left = since + stall - now_ms();
+        int limit = f->stall_ms && !f->may_lose ? f->stall_ms : STALL_MS;
+        int64_t still = now_ms() - since;
         int err = 0;
 
-        if (left > 0 && f->by_interrupt)
-                err = fe_net_wait(f->net, (int)left);
-        else if (left > 0)
-                poll(NULL, 0, 1);
-        if (err < 0 && err != -ETIMEDOUT)
-                return net_failed(f, err);
-        if (left > 0)
-                return 0;
-        if (f->may_lose) {
+        if (f->may_lose && still >= f->stall_ms)
                 f->lost = f->sent - f->received;
+        if (still >= limit)
+                return fe_fail(&f->error, ETIMEDOUT,
+                               "nothing moved for %d ms: %ju sent, %ju received, %u not returned",
+                               limit, (uintmax_t)f->sent, (uintmax_t)f->received,
+                               fe_net_unreaped(f->net));
+        if (f->by_interrupt)
+                err = fe_net_wait(f->net, f->may_lose ? f->stall_ms : (int)(limit - still));
+        else
+                poll(NULL, 0, 1);
+        return err < 0 && err != -ETIMEDOUT ? net_failed(f, err) : 0;
+}
+
+static int call_hook(struct fe_flow *f, uint64_t *due)
+{
+        if (!f->hook || f->sent < *due)
                 return 0;
-        }
-        return fe_fail(&f->error, ETIMEDOUT,
-                       "nothing moved for %d ms: %ju sent, %ju received, %u not returned", stall,
-                       (uintmax_t)f->sent, (uintmax_t)f->received, fe_net_unreaped(f->net));
+        *due += f->hook_every;
+        return f->hook(f->hook_arg);
 }
 
 static bool finished(const struct fe_flow *f, uint64_t n)
@@ -195,28 +210,36 @@ static bool finished(const struct fe_flow *f, uint64_t n)
         return f->sent >= n && f->received + f->lost == f->sent && fe_net_unreaped(f->net) == 0;
 }
 
-static int run(struct fe_flow *f, uint64_t n, const atomic_bool *stop)
-{
-        int64_t moved_at = now_ms();
+/* What whoever started a flow wants of it. */
+enum wish { GO_ON, DRAIN, ABANDON };
 
+static void fill_defaults(struct fe_flow *f)
+{
         if (f->window == 0)
                 f->window = DEFAULT_WINDOW;
         if (f->min_bytes == 0)
                 f->min_bytes = 60;
         if (f->max_bytes == 0)
                 f->max_bytes = 1514;
-        while (!finished(f, n)) {
+}
+
+static int run(struct fe_flow *f, uint64_t n, const atomic_int *wish)
+{
+        int64_t moved_at = now_ms();
+        uint64_t hook_due = f->sent + f->hook_every;
+
+        fill_defaults(f);
+        while (!finished(f, n) && (!wish || *wish != ABANDON)) {
                 int moved = one_round(f, n);
 
-                if (stop && *stop && n > f->sent)
+                if (wish && *wish == DRAIN && n > f->sent)
                         n = f->sent;
-                if (moved < 0)
-                        return moved;
-                if (moved > 0) {
+                if (moved >= 0 && call_hook(f, &hook_due) < 0)
+                        return fe_fail(&f->error, ECANCELED, "the hook failed");
+                if (moved == 0)
+                        moved = pause_flow(f, moved_at);
+                else
                         moved_at = now_ms();
-                        continue;
-                }
-                moved = pause_flow(f, moved_at);
                 if (moved < 0)
                         return moved;
         }
@@ -228,7 +251,64 @@ int fe_flow_run(struct fe_flow *f, uint64_t n)
         return run(f, f->sent + n, NULL);
 }
 
-int fe_flow_run_until(struct fe_flow *f, const atomic_bool *stop)
+/* ---- in a thread ---- */
+
+struct fe_flow_thread {
+        struct fe_flow *flow;
+        pthread_t thread;
+        atomic_int wish;
+        int result;
+};
+
+static void *flow_thread(void *arg)
 {
-        return run(f, UINT64_MAX, stop);
+        struct fe_flow_thread *t = arg;
+
+        t->result = run(t->flow, UINT64_MAX, &t->wish);
+        return NULL;
+}
+
+int fe_flow_start(struct fe_flow *f, struct fe_flow_thread **ret_thread)
+{
+        struct fe_flow_thread *t = calloc(1, sizeof(*t));
+        int err;
+
+        if (!t)
+                return -ENOMEM;
+        t->flow = f;
+        err = pthread_create(&t->thread, NULL, flow_thread, t);
+        if (err) {
+                free(t);
+                return -err;
+        }
+        *ret_thread = t;
+        return 0;
+}
+
+static int end_thread(struct fe_flow_thread *t, enum wish wish)
+{
+        int result;
+
+        if (!t)
+                return 0;
+        t->wish = wish;
+        pthread_join(t->thread, NULL);
+        result = t->result;
+        free(t);
+        return result;
+}
+
+int fe_flow_stop(struct fe_flow_thread *t)
+{
+        return end_thread(t, DRAIN);
+}
+
+int fe_flow_abandon(struct fe_flow_thread *t)
+{
+        return end_thread(t, ABANDON);
+}
+
+uint64_t fe_flow_progress(const struct fe_flow *f)
+{
+        return __atomic_load_n(&f->received, __ATOMIC_RELAXED);
 }

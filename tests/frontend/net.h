@@ -7,7 +7,6 @@
  * checked flow of numbered packets for ports whose uplink sends everything back ("loopback").
  */
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -60,6 +59,10 @@ int fe_net_wait(struct fe_net *n, int timeout_ms);
 
 /* ---- checked traffic over a loopback port ---- */
 
+/* Ethernet types of a flow's packets, and of packets that flows pass over when they receive them.
+ */
+enum { FE_FLOW_TYPE = 0x88b5, FE_NOISE_TYPE = 0x88b6 };
+
 struct fe_flow {
         struct fe_net *net;
         unsigned int window;         /* packets under way at most; 0: 32 */
@@ -68,6 +71,11 @@ struct fe_flow {
         uint16_t tag;                /* tells this flow's packets from another's */
         bool may_lose;               /* count what is missing, do not fail */
         int stall_ms; /* without progress: give up, or with may_lose count as lost; 0: 20000 */
+        /* Called between packets, each time that many more were sent, with some under way: what it
+         * does happens under traffic.  Its error ends the flow. */
+        int (*hook)(void *arg);
+        void *hook_arg;
+        unsigned int hook_every;
         /* results */
         uint64_t sent, received, lost;
         struct fe_text error;
@@ -77,7 +85,13 @@ struct fe_flow {
  * 0; -EBADMSG wrong content, duplicate, order, a driver's complaint; -ETIMEDOUT something is lost
  * or stuck (both with a sentence). */
 int fe_flow_run(struct fe_flow *f, uint64_t n);
-/* Keep going until *stop becomes true, then drain; for a thread beside the test's. */
-int fe_flow_run_until(struct fe_flow *f, const atomic_bool *stop);
+/* The same without end in a thread of its own.  Stop drains the flow, abandon leaves it as it is;
+ * both return its result. */
+struct fe_flow_thread;
+int fe_flow_start(struct fe_flow *f, struct fe_flow_thread **ret_thread);
+int fe_flow_stop(struct fe_flow_thread *t);
+int fe_flow_abandon(struct fe_flow_thread *t);
+/* How many packets have come back so far; any thread. */
+uint64_t fe_flow_progress(const struct fe_flow *f);
 
 #endif
