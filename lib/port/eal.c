@@ -74,7 +74,8 @@ static int first_cpu(const cpu_set_t *set)
         return 0;
 }
 
-/* DPDK's lines come without a level; only warnings and worse are let through. */
+/* DPDK's lines come without a level; warnings and worse are let through, and some of those are
+ * harmless. */
 static ssize_t write_dpdk_log(void *cookie, const char *buf, size_t n)
 {
         const struct vql_log *log = cookie;
@@ -83,7 +84,7 @@ static ssize_t write_dpdk_log(void *cookie, const char *buf, size_t n)
         while (len > 0 && (buf[len - 1] == '\n' || buf[len - 1] == '\r'))
                 len--;
         if (len > 0)
-                vql_log(log, LOG_WARNING, "dpdk: %.*s", len, buf);
+                vql_log(log, LOG_INFO, "dpdk: %.*s", len, buf);
         return (ssize_t)n;
 }
 
@@ -101,7 +102,6 @@ static void take_dpdk_log(const struct vql_log *log)
 static void make_args(struct args *a, const struct vql_eal_params *p, int cpu)
 {
         add(a, "vqlift");
-        add(a, "--in-memory");
         add(a, "--iova-mode=va");
         add(a, "--no-telemetry");
         add(a, "--log-level=*:warning");
@@ -112,8 +112,13 @@ static void make_args(struct args *a, const struct vql_eal_params *p, int cpu)
                 add(a, "--allow=%s", p->pci[i]);
         add(a, "-m");
         add(a, "%u", p->memory_mb);
-        if (p->no_huge || !hugepages_free(p->memory_mb))
+        /* DPDK keeps --no-huge apart from --in-memory; both leave no shared files behind. */
+        if (p->no_huge || !hugepages_free(p->memory_mb)) {
                 add(a, "--no-huge");
+                add(a, "--no-shconf");
+        } else {
+                add(a, "--in-memory");
+        }
 }
 
 int vql_eal_start(const struct vql_eal_params *params, struct vql_error *e)
