@@ -134,8 +134,8 @@ static void bad_areas_are_named(void **state)
         assert_int_equal(vql_ring_start(ring, &s, 1, NULL, &e), -EFAULT);
         assert_non_null(strstr(e.text, "descriptor table"));
         s.vring[1].desc_uva = UVA;
-        /* The event field belongs to the area: one byte short of it is outside. */
-        s.vring[1].used_uva = UVA + BYTES - (6 + SIZE * 8) + 4;
+        /* Elements fit, the event field behind them does not. */
+        s.vring[1].used_uva = UVA + BYTES - SIZE * 8 - 4;
         assert_int_equal(vql_ring_start(ring, &s, 1, NULL, &e), -EFAULT);
         assert_non_null(strstr(e.text, "used ring"));
         s.vring[1].used_uva = 0;
