@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""vqliftd with a configuration of its own, and the vqlift command that talks to it."""
+import json
+import os
+import signal
+from pathlib import Path
+
+from .process import Failed, Process, sh, wait_for
+
+
+def yaml(value, indent=0):
+    """Enough of YAML for a configuration: maps, lists and JSON's scalars."""
+    pad = " " * indent
+    if isinstance(value, dict):
+        lines = []
+        for key, inner in value.items():
+            if isinstance(inner, (dict, list)) and inner:
+                lines += [f"{pad}{key}:", yaml(inner, indent + 2)]
+            else:
+                lines.append(f"{pad}{key}: {json.dumps(inner)}")
+        return "\n".join(lines)
+    lines = []
+    for inner in value:
+        if isinstance(inner, dict):
+            text = yaml(inner, indent + 2)
+            lines.append(f"{pad}- {text[indent + 2:]}")
+        else:
+            lines.append(f"{pad}- {json.dumps(inner)}")
+    return "\n".join(lines)
+
+
+class Daemon:
+    """ports and settings are the keys of the configuration file."""
+
+    def __init__(self, folder, netns, build, ports, **settings):
+        self.folder, self.netns, self.build = folder, netns, Path(build)
+        self.control = folder / "control"
+        self.file = folder / "vqliftd.yaml"
+        self.ports = ports
+        self.settings = {"control": str(self.control), "state-dir": str(folder / "state"),
+                         "huge": "no", **settings}
+        (folder / "state").mkdir(exist_ok=True)
+        self.process = None
+        self.start()
+
+    def start(self):
+        self.file.write_text(yaml({"daemon": self.settings, "ports": self.ports}) + "\n")
+        self.process = self.netns.process([self.build / "tools/vqliftd/vqliftd", "-c", self.file],
+                                          self.folder / "vqliftd.log")
+        wait_for("vqliftd serves its control socket", self._answers, 60)
+
+    def _answers(self):
+        if not self.process.alive():
+            raise Failed(f"vqliftd ended: {self.process.output()[-2000:]}")
+        try:
+            return self.ask("show", "version")
+        except Failed:
+            return None
+
+    def ask(self, *words):
+        """The answer of the command line tool, as JSON."""
+        return json.loads(sh(self.build / "tools/vqlift/vqlift", "-j", "-s", self.control, *words))
+
+    def port(self, name):
+        return self.ask("port", "show", name)
+
+    def wait_state(self, name, *states, timeout=60):
+        return wait_for(f"port {name} is {' or '.join(states)}",
+                        lambda: self.port(name)["state"] in states, timeout)
+
+    def stop(self, number=signal.SIGTERM):
+        code = self.process.stop(number)
+        if number == signal.SIGTERM and code != 0:
+            raise Failed(f"vqliftd ended with {code}: {self.process.output()[-2000:]}")
+
+    def counts(self):
+        """Open files and mappings."""
+        pid = self.process.pid
+        maps = Path(f"/proc/{pid}/maps").read_text().count("\n")
+        return {"fds": len(os.listdir(f"/proc/{pid}/fd")), "maps": maps}
+
+    def rss_kib(self):
+        for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1])
+        raise Failed("no VmRSS")
+
+    def cpu_seconds(self):
+        # Behind the name in parentheses; utime and stime are fields 14 and 15.
+        stat = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.process.stop()

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Everything that a case needs, taken down in the right order at its end."""
+import re
+import shutil
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import traffic
+from .daemon import Daemon
+from .hugepages import Hugepages
+from .image import Kernel, build_initramfs
+from .machine import Vm
+from .network import Netns, configure
+
+# Device arguments of the uplink of port {n}; what the far end gets is always called eth{n}.
+UPLINKS = {
+    "tap": "net_tap{n},iface=eth{n}",
+    "af_packet": "net_af_packet{n},iface=wire{n}",
+    "af_xdp": "net_af_xdp{n},iface=wire{n}",
+    "pcap": "net_pcap{n},iface=wire{n}",
+}
+
+
+@dataclass
+class Place:
+    """Where things are: the build folder, the image, the logs."""
+    build: Path
+    logs: Path
+    vqpeer: Path = None
+    boot: tuple = None
+
+    def prepare(self):
+        self.vqpeer = self.build / "tests/vm/vqpeer"
+        kernel = Kernel(self.build / "guest")
+        self.logs.mkdir(parents=True, exist_ok=True)
+        self.boot = (kernel.image, build_initramfs(kernel, self.vqpeer,
+                                                   self.build / "guest.cpio.gz"))
+        return self
+
+
+class Rig(ExitStack):
+    """A namespace for the daemon, one for the far end, and a folder for sockets and logs.
+    Its path is short: a socket's path has at most 107 bytes."""
+
+    def __init__(self, place, report):
+        super().__init__()
+        self.place = place
+        self.note = report.note
+        self.folder = Path(tempfile.mkdtemp(prefix="vqvm-"))
+        self.callback(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def open(self):
+        self.host = self.enter_context(Netns("h"))
+        self.far = self.enter_context(Netns("f"))
+        for server in traffic.serve(self.far, self.folder, self.place.vqpeer):
+            self.enter_context(server)
+        return self
+
+    def port(self, n=0, uplink="tap", **keys):
+        """The configuration of port vm{n}."""
+        return {"name": f"vm{n}", "socket": str(self.folder / f"vm{n}.sock"),
+                "uplink": UPLINKS[uplink].format(n=n), **keys}
+
+    def daemon(self, *ports, mtu=1500, **settings):
+        for port in ports:
+            if "iface=wire" in port["uplink"]:
+                number = re.search(r"iface=wire(\d+)", port["uplink"])[1]
+                self.lay_wire(self.far, f"wire{number}", f"eth{number}", mtu)
+        daemon = Daemon(self.folder, self.host, self.place.build, list(ports), **settings)
+        self.enter_context(daemon)
+        self.join(daemon, mtu)
+        return daemon
+
+    def lay_wire(self, other, wire, dev, mtu):
+        """A veth pair from the daemon's namespace to another, for a device that takes over an
+        interface.  What crosses a veth has no checksums yet, unless that is switched off."""
+        self.host.add_veth(wire, other, dev)
+        self.host.run(f"ip link set {wire} mtu {mtu} up")
+        other.run(f"{self.place.vqpeer} offload {dev} off")
+
+    def join(self, daemon, mtu=1500):
+        """Give the far end its side of all uplinks; again, if the daemon was restarted.
+        Several uplinks become the ports of a bridge."""
+        for n, port in enumerate(daemon.ports):
+            if port["uplink"].startswith("net_tap"):
+                self.far.adopt(f"eth{n}", self.host)
+        if len(daemon.ports) == 1:
+            configure(self.far.run, "eth0", 1, mtu)
+            return
+        self.far.run("ip link add br0 type bridge stp_state 0 mcast_snooping 0")
+        for n in range(len(daemon.ports)):
+            self.far.run(f"ip link set eth{n} master br0 up")
+        configure(self.far.run, "br0", 1, mtu)
+
+    def hugepages(self, mb):
+        """Reserve them until the end; return the folder of a hugetlbfs."""
+        return self.enter_context(Hugepages(mb, self.folder / "huge")).folder
+
+    def vm(self, name="guest", **options):
+        return self.enter_context(Vm(name, self.folder, options.pop("boot", self.place.boot),
+                                     **options))
+
+    def guest(self, vm, mtu=1500, number=2):
+        return traffic.Guest(self, vm, mtu, number)
