@@ -22,6 +22,8 @@ struct vql_dequeue_burst {
         struct vql_claim claim[VQL_BURST];
         const uint8_t *va[VQL_BURST]; /* the first descriptor, if it is all of the chain */
         struct vql_done done[VQL_BURST];
+        uint16_t mbufs; /* first buffers of packets, taken from the pool beforehand */
+        uint16_t made;  /* packets: so many of those are filled */
 };
 
 /* Copy a walker's next bytes; false: the chain has fewer. */
@@ -179,39 +181,63 @@ static inline uint16_t vql_discard(struct vql_queue *q, struct vql_traits t,
         return 0;
 }
 
-/* Copy n claimed chains to pkts; returns the number of chains dealt with, *ret_made of packets. */
+/* Take the first buffers of up to n packets; fewer if the pool has fewer. */
+static inline uint16_t vql_take_mbufs(struct rte_mempool *pool, struct rte_mbuf **pkts, uint16_t n)
+{
+        while (n > 0 && unlikely(rte_pktmbuf_alloc_bulk(pool, pkts, n) < 0))
+                n /= 2;
+        return n;
+}
+
+/*
+ * Out of buffers in the middle of a packet.  Those that wait for later packets may be what it
+ * lacks; false: there are none, and the chain must wait.
+ */
+static inline bool vql_return_mbufs(struct vql_dequeue_burst *b, struct rte_mbuf **pkts)
+{
+        const uint16_t keep = (uint16_t)(b->made + 1);
+
+        if (b->mbufs == keep)
+                return false;
+        rte_pktmbuf_free_bulk(&pkts[keep], b->mbufs - keep);
+        b->mbufs = keep;
+        return true;
+}
+
+/* Copy n claimed chains to pkts; returns the number of chains dealt with, b->made of packets. */
 static __rte_always_inline uint16_t vql_dequeue_copy(struct vql_queue *q, struct vql_traits t,
                                                      struct vql_dequeue_burst *b,
                                                      struct rte_mempool *pool,
-                                                     struct rte_mbuf **pkts, uint16_t n,
-                                                     uint16_t *ret_made)
+                                                     struct rte_mbuf **pkts, uint16_t n)
 {
-        uint16_t i, made = 0;
         uint64_t bytes = 0;
+        uint16_t i = 0;
 
-        for (i = 0; i < n; i++) {
+        b->made = 0;
+        while (i < n && b->made < b->mbufs) {
                 const struct vql_claim *c = &b->claim[i];
-                struct rte_mbuf *m = pkts[made];
+                struct rte_mbuf *m = pkts[b->made];
                 bool retry = false, good;
 
                 if (likely(b->va[i] != NULL))
                         good = vql_read_simple(q, t, c, b->va[i], m);
                 else
                         good = vql_read_chain(q, t, c, pool, m, &retry);
-                if (unlikely(!good)) {
-                        vql_mbuf_empty(m);
-                        if (q->fault != VQL_FAULT_NONE || retry) {
-                                vql_count(&q->no_mbuf, retry);
-                                break;
-                        }
-                } else {
+                if (likely(good)) {
                         bytes += m->pkt_len;
-                        made++;
+                        b->made++;
+                } else {
+                        vql_mbuf_empty(m);
+                        if (q->fault != VQL_FAULT_NONE)
+                                break;
+                        if (retry && vql_return_mbufs(b, pkts))
+                                continue;
+                        if (retry)
+                                break;
                 }
-                b->done[i] = (struct vql_done){ 0, c->id, c->slots };
+                b->done[i++] = (struct vql_done){ 0, c->id, c->slots };
         }
         vql_count(&q->bytes, bytes);
-        *ret_made = made;
         return i;
 }
 
@@ -221,7 +247,7 @@ static __rte_always_inline uint16_t vql_dequeue_body(struct vql_queue *q, struct
 {
         struct vql_claim_pos pos = vql_claim_begin(q);
         struct vql_dequeue_burst b;
-        uint16_t chains, made, i;
+        uint16_t chains, i;
         uint32_t room;
 
         /* Claim. */
@@ -232,7 +258,8 @@ static __rte_always_inline uint16_t vql_dequeue_body(struct vql_queue *q, struct
                 return 0;
         if (unlikely(!pool))
                 return vql_discard(q, t, &b, n);
-        if (unlikely(rte_pktmbuf_alloc_bulk(pool, pkts, n) < 0)) {
+        b.mbufs = vql_take_mbufs(pool, pkts, n);
+        if (unlikely(b.mbufs == 0)) {
                 vql_count(&q->no_mbuf, 1);
                 return 0;
         }
@@ -246,14 +273,15 @@ static __rte_always_inline uint16_t vql_dequeue_body(struct vql_queue *q, struct
         }
 
         /* Copy. */
-        chains = vql_dequeue_copy(q, t, &b, pool, pkts, n, &made);
-        if (unlikely(made < n))
-                rte_pktmbuf_free_bulk(&pkts[made], n - made);
+        chains = vql_dequeue_copy(q, t, &b, pool, pkts, n);
+        if (unlikely(b.made < b.mbufs))
+                rte_pktmbuf_free_bulk(&pkts[b.made], b.mbufs - b.made);
 
         /* Publish. */
-        vql_count(&q->packets, made);
+        vql_count(&q->no_mbuf, chains < n && q->fault == VQL_FAULT_NONE);
+        vql_count(&q->packets, b.made);
         vql_publish(q, t, b.done, chains);
-        return made;
+        return b.made;
 }
 
 #endif

@@ -51,7 +51,7 @@ static const struct pools *pools(void)
         if (!p.normal) {
                 p.normal = test_pool("normal", 4095, 2048);
                 p.tiny = test_pool("tiny", 16383, 291);
-                p.few = test_pool("few", 43, 2048);
+                p.few = test_pool("few", 34, 2048);
         }
         return &p;
 }
@@ -281,7 +281,8 @@ static void burst(struct dp_rig *r, struct rte_mempool *pool)
         dp_burst_begin(r);
         made = r->q.dequeue(&r->q, pool, m, n);
         chains = returned(r);
-        DP_CHECK(r, chains == due || (pool == pools()->few && chains < due),
+        /* A pool that is large enough for any packet always lets one through. */
+        DP_CHECK(r, chains == due || (pool == pools()->few && chains > 0 && chains < due),
                  "%u buffers returned, expected %u", chains, due);
         check_packets(r, chains, m, made);
         dp_burst_end(r, chains);
