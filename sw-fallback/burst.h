@@ -26,8 +26,8 @@ struct vql_instance {
         const char *name; /* "split-rx-mergeable-offloads-logging" */
         struct vql_traits traits;
         union {
-                vql_burst_enqueue *enqueue;
-                vql_burst_dequeue *dequeue;
+                vql_enqueue_fn *enqueue;
+                vql_dequeue_fn *dequeue;
         };
 };
 

@@ -6,10 +6,10 @@
 #include <strings.h>
 
 /*
- * X(name, bit): virtio 1.2, 5.1.3 and 6, with those that 1.3 added, and the vhost protocol's two.
- * The bits are written out, since the kernel's headers of the oldest supported system lack some.
+ * X(name, bit).  The bits are written out, since the kernel's headers of the oldest supported
+ * system lack some.  virtio 1.2, 5.1.3, with those that 1.3 added:
  */
-#define FEATURES(X)               \
+#define NET_FEATURES(X)           \
         X(CSUM, 0)                \
         X(GUEST_CSUM, 1)          \
         X(CTRL_GUEST_OFFLOADS, 2) \
@@ -33,6 +33,21 @@
         X(GUEST_ANNOUNCE, 21)     \
         X(MQ, 22)                 \
         X(CTRL_MAC_ADDR, 23)      \
+        X(DEVICE_STATS, 50)       \
+        X(HASH_TUNNEL, 51)        \
+        X(VQ_NOTF_COAL, 52)       \
+        X(NOTF_COAL, 53)          \
+        X(GUEST_USO4, 54)         \
+        X(GUEST_USO6, 55)         \
+        X(HOST_USO, 56)           \
+        X(HASH_REPORT, 57)        \
+        X(GUEST_HDRLEN, 59)       \
+        X(RSS, 60)                \
+        X(RSC_EXT, 61)            \
+        X(STANDBY, 62)            \
+        X(SPEED_DUPLEX, 63)
+/* virtio 1.2, 6, with those that 1.3 added, and the two of the vhost protocol: */
+#define RING_FEATURES(X)          \
         X(NOTIFY_ON_EMPTY, 24)    \
         X(LOG_ALL, 26)            \
         X(ANY_LAYOUT, 27)         \
@@ -48,25 +63,12 @@
         X(NOTIFICATION_DATA, 38)  \
         X(NOTIF_CONFIG_DATA, 39)  \
         X(RING_RESET, 40)         \
-        X(ADMIN_VQ, 41)           \
-        X(DEVICE_STATS, 50)       \
-        X(HASH_TUNNEL, 51)        \
-        X(VQ_NOTF_COAL, 52)       \
-        X(NOTF_COAL, 53)          \
-        X(GUEST_USO4, 54)         \
-        X(GUEST_USO6, 55)         \
-        X(HOST_USO, 56)           \
-        X(HASH_REPORT, 57)        \
-        X(GUEST_HDRLEN, 59)       \
-        X(RSS, 60)                \
-        X(RSC_EXT, 61)            \
-        X(STANDBY, 62)            \
-        X(SPEED_DUPLEX, 63)
+        X(ADMIN_VQ, 41)
 
 enum { FEATURE_BITS = 64 };
 
 #define NAME(name, bit) [bit] = #name,
-static const char *const names[FEATURE_BITS] = { FEATURES(NAME) };
+static const char *const names[FEATURE_BITS] = { NET_FEATURES(NAME) RING_FEATURES(NAME) };
 
 const char *vql_feature_name(unsigned int bit)
 {

@@ -131,41 +131,42 @@ int vql_inflight_create(uint16_t num_queues, uint16_t queue_size, bool packed, i
         return 0;
 }
 
-static int check_extent(uint64_t bytes, uint64_t offset, size_t need, struct vql_error *e)
+static int check_desc(const struct vql_inflight_desc *d, struct vql_error *e)
 {
-        if (bytes < need)
-                return vql_fail(e, EINVAL,
-                                "in-flight region of %" PRIu64 " bytes, expected at least %zu",
-                                bytes, need);
-        if (offset % INFLIGHT_ALIGN)
-                return vql_fail(e, EINVAL,
-                                "in-flight region at offset %#" PRIx64
-                                ", expected a multiple of %d",
-                                offset, INFLIGHT_ALIGN);
-        return 0;
-}
-
-int vql_inflight_map(int fd, uint64_t bytes, uint64_t offset, uint16_t num_queues,
-                     uint16_t queue_size, bool packed, struct vql_inflight **ret_inflight,
-                     struct vql_error *e)
-{
-        struct vql_inflight *f = NULL;
-        struct vql_error why;
-        int ret = check_counts(num_queues, queue_size, e);
+        size_t need = vql_inflight_bytes(d->num_queues, d->queue_size, d->packed);
+        int ret = check_counts(d->num_queues, d->queue_size, e);
 
         if (ret < 0)
                 return ret;
-        ret = check_extent(bytes, offset, vql_inflight_bytes(num_queues, queue_size, packed), e);
+        if (d->bytes < need)
+                return vql_fail(e, EINVAL,
+                                "in-flight region of %" PRIu64 " bytes, expected at least %zu",
+                                d->bytes, need);
+        if (d->offset % INFLIGHT_ALIGN)
+                return vql_fail(e, EINVAL,
+                                "in-flight region at offset %#" PRIx64
+                                ", expected a multiple of %d",
+                                d->offset, INFLIGHT_ALIGN);
+        return 0;
+}
+
+int vql_inflight_map(int fd, const struct vql_inflight_desc *d, struct vql_inflight **ret_inflight,
+                     struct vql_error *e)
+{
+        struct vql_inflight *f;
+        struct vql_error why;
+        int ret = check_desc(d, e);
+
         if (ret < 0)
                 return ret;
         f = calloc(1, sizeof(*f));
         if (!f)
                 return vql_fail(e, ENOMEM, "in-flight region: out of memory");
-        f->queue_bytes = vql_inflight_queue_bytes(queue_size, packed);
-        f->num_queues = num_queues;
-        f->queue_size = queue_size;
-        f->packed = packed;
-        ret = vql_file_map_open(fd, offset, bytes, -1, &f->map, &why);
+        f->queue_bytes = vql_inflight_queue_bytes(d->queue_size, d->packed);
+        f->num_queues = d->num_queues;
+        f->queue_size = d->queue_size;
+        f->packed = d->packed;
+        ret = vql_file_map_open(fd, d->offset, d->bytes, -1, &f->map, &why);
         if (ret < 0) {
                 free(f);
                 return vql_fail(e, -ret, "in-flight region: %s", why.text);

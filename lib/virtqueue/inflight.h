@@ -28,13 +28,19 @@ size_t vql_inflight_bytes(uint16_t num_queues, uint16_t queue_size, bool packed)
 int vql_inflight_create(uint16_t num_queues, uint16_t queue_size, bool packed, int *ret_fd,
                         uint64_t *ret_bytes, struct vql_error *e);
 
+/* A region as the front-end describes it, and the ring format that it was made for. */
+struct vql_inflight_desc {
+        uint64_t bytes, offset; /* where it lies in its file */
+        uint16_t num_queues, queue_size;
+        bool packed;
+};
+
 /*
  * Map a region that a front-end handed over; the caller keeps `fd`.  -EINVAL if the message's sizes
  * do not fit one another or offset is not a multiple of 64, -ENXIO if the file is shorter than they
  * say; -errno of mmap and of what vql_file_map_open() calls.
  */
-int vql_inflight_map(int fd, uint64_t bytes, uint64_t offset, uint16_t num_queues,
-                     uint16_t queue_size, bool packed, struct vql_inflight **ret_inflight,
+int vql_inflight_map(int fd, const struct vql_inflight_desc *d, struct vql_inflight **ret_inflight,
                      struct vql_error *e);
 void vql_inflight_unmap(struct vql_inflight *f); /* NULL is fine */
 

@@ -66,9 +66,9 @@ struct vql_queue_counters {
         VQL_QUEUE_COUNTERS(VQL_COUNTER_FIELD)
 };
 
-typedef uint16_t vql_burst_dequeue(struct vql_queue *q, struct rte_mempool *pool,
+typedef uint16_t vql_dequeue_fn(struct vql_queue *q, struct rte_mempool *pool,
                                    struct rte_mbuf **pkts, uint16_t n);
-typedef uint16_t vql_burst_enqueue(struct vql_queue *q, struct rte_mbuf **pkts, uint16_t n);
+typedef uint16_t vql_enqueue_fn(struct vql_queue *q, struct rte_mbuf **pkts, uint16_t n);
 
 struct vql_queue {
         /* ---- line 0: read by every burst; written by control, and `hit` on a miss ---- */
@@ -86,8 +86,8 @@ struct vql_queue {
         };
         struct vql_mem_span hit;
         union {
-                vql_burst_dequeue *dequeue;
-                vql_burst_enqueue *enqueue;
+                vql_dequeue_fn *dequeue;
+                vql_enqueue_fn *enqueue;
         };
         uint16_t size;
         uint8_t hdr_len; /* 10 for a legacy guest without MRG_RXBUF, else 12 */

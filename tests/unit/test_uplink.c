@@ -23,7 +23,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <rte_eth_ring.h>
+#include <rte_dev.h>
 #include <rte_ethdev.h>
 #include <rte_ip.h>
 #include <rte_ring.h>
@@ -180,9 +180,10 @@ static void loopback_gives_back(void **state)
         u = open_params(&p);
         assert_int_equal(vql_uplink_queues(u), 4);
         vql_uplink_get_info(u, &info);
-        assert_string_equal(info.driver, "net_ring");
+        assert_string_equal(info.device, "loopback");
+        assert_string_equal(info.driver, "loopback");
         assert_true(info.link_up);
-        assert_false(info.interrupts);
+        assert_false(vql_uplink_needs_timer(u, 0));
         assert_int_equal(vql_uplink_rx_fd(u, 0), -1);
         for (int i = 0; i < 32; i++)
                 out[i] = frame(60 + 300 * (uint32_t)i, (uint8_t)i);
@@ -287,20 +288,19 @@ static void loopback_sends_in_pieces(void **state)
 
 static void loopback_leaves_nothing_behind(void **state)
 {
-        unsigned int fds = 0, before = 0;
+        unsigned int fds = 0, before = rte_eth_dev_count_total();
 
         (void)state;
         for (int i = 0; i < 100; i++) {
                 struct vql_uplink *u = open_spec("loopback");
 
+                assert_int_equal(rte_eth_dev_count_total(), before);
+
                 vql_uplink_close(u);
-                if (i == 0) {
+                if (i == 0)
                         fds = count_fds();
-                        before = rte_eth_dev_count_total();
-                }
         }
         assert_int_equal(count_fds(), fds);
-        assert_int_equal(rte_eth_dev_count_total(), before);
 }
 
 /* ---- other devices ---- */
@@ -330,29 +330,30 @@ static void null_device(void **state)
 
 static void device_that_was_there(void **state)
 {
-        struct rte_ring *a = rte_ring_create("there-a", 64, SOCKET_ID_ANY, 0);
-        struct rte_ring *b = rte_ring_create("there-b", 64, SOCKET_ID_ANY, 0);
         struct vql_uplink *u;
         struct rte_mbuf *m = frame(60, 5);
+        struct rte_ring *ring;
         void *got = NULL;
         uint16_t id;
 
         (void)state;
-        assert_true(rte_eth_from_rings("there", &a, 1, &b, 1, 0) >= 0);
+        assert_int_equal(rte_dev_probe("net_ring5"), 0);
+        ring = rte_ring_lookup("ETH_RXTX0_net_ring5"); /* as the driver names it */
+        assert_non_null(ring);
         for (int round = 0; round < 3; round++) {
-                u = open_spec("net_ring_there");
-                check_refused("net_ring_there", -EBUSY, "uplink net_ring_there: in use by 'port1'");
-                check_refused("net_ring_there,a=b", -EBUSY,
-                              "uplink net_ring_there: a device of this name is there already; "
-                              "choose another number, or give no arguments to use it as it is");
+                u = open_spec("net_ring5");
+                check_refused("net_ring5", -EBUSY, "uplink net_ring5: in use by 'port1'");
+                check_refused("net_ring5,a=b", -EBUSY,
+                              "uplink net_ring5: a device of this name is there already; choose "
+                              "another number, or give no arguments to use it as it is");
                 assert_int_equal(vql_uplink_send(u, 0, &m, 1), 0);
-                assert_int_equal(rte_ring_dequeue(b, &got), 0);
+                assert_int_equal(rte_ring_dequeue(ring, &got), 0);
                 assert_ptr_equal(got, m);
-                assert_int_equal(rte_ring_enqueue(a, m), 0);
+                assert_int_equal(rte_ring_enqueue(ring, m), 0);
                 assert_int_equal(vql_uplink_receive(u, 0, &m, 1), 1);
                 vql_uplink_close(u);
                 /* It was not ours, so it stays. */
-                assert_int_equal(rte_eth_dev_get_port_by_name("net_ring_there", &id), 0);
+                assert_int_equal(rte_eth_dev_get_port_by_name("net_ring5", &id), 0);
         }
         rte_pktmbuf_free(m);
         rte_eth_dev_close(id);
@@ -389,6 +390,27 @@ static void what_is_no_uplink(void **state)
                       "uplink net_af_xdp0: no network interface 'vqlnone'");
         check_refused("crypto_null0", -ENODEV,
                       "uplink crypto_null0: DPDK took it, but it is no Ethernet device");
+}
+
+/* DPDK's table of devices is small. */
+static void no_room_for_another(void **state)
+{
+        struct vql_uplink *u[RTE_MAX_ETHPORTS];
+        char spec[64], sentence[128];
+        int n = 0;
+
+        (void)state;
+        while (rte_eth_dev_count_total() < RTE_MAX_ETHPORTS) {
+                snprintf(spec, sizeof(spec), "net_null%d,no-rx=1", 100 + n);
+                u[n++] = open_spec(spec);
+        }
+        snprintf(sentence, sizeof(sentence),
+                 "uplink net_null9: this DPDK has room for %d devices, and all are taken",
+                 RTE_MAX_ETHPORTS);
+        check_refused("net_null9", -ENODEV, sentence);
+        vql_uplink_close(open_spec("loopback"));
+        while (n > 0)
+                vql_uplink_close(u[--n]);
 }
 
 /* A refusal leaves nothing that stands in the way of the next attempt. */
@@ -745,6 +767,7 @@ int main(void)
                 cmocka_unit_test(null_device),
                 cmocka_unit_test(device_that_was_there),
                 cmocka_unit_test(what_is_no_uplink),
+                cmocka_unit_test(no_room_for_another),
                 cmocka_unit_test(second_attempt),
                 cmocka_unit_test(ports_open_and_close_at_once),
                 cmocka_unit_test(tap_carries_both_ways),
