@@ -105,9 +105,10 @@ static json_t *read_ports(struct vql_rpc *rpc, const char *only, const struct co
 
 static json_t *get(struct vql_rpc *rpc, const json_t *params, struct vql_rpc_error *e)
 {
-        struct counters c = { .names = vql_ring_stat_names(&c.n) };
+        struct counters c;
         json_t *ports = NULL;
 
+        c.names = vql_ring_stat_names(&c.n);
         c.values = calloc(c.n, sizeof(*c.values));
         if (c.values)
                 ports = read_ports(rpc, json_string_value(json_object_get(params, "name")), &c, e);
