@@ -78,14 +78,19 @@ int vql_handle_set_inflight_fd(struct vql_call *c)
 {
         const struct vql_wire_inflight *w = &c->body.inflight;
         struct vql_session *s = c->s;
+        const struct vql_inflight_desc d = {
+                .bytes = w->mmap_size,
+                .offset = w->mmap_offset,
+                .num_queues = w->num_queues,
+                .queue_size = w->queue_size,
+                .packed = vql_has(s->features, VIRTIO_F_RING_PACKED),
+        };
         struct vql_inflight *map;
         int err = check_inflight(c);
 
         if (err < 0)
                 return err;
-        err = vql_inflight_map(c->in->fds[0], w->mmap_size, w->mmap_offset, w->num_queues,
-                               w->queue_size, vql_has(s->features, VIRTIO_F_RING_PACKED), &map,
-                               c->e);
+        err = vql_inflight_map(c->in->fds[0], &d, &map, c->e);
         if (err < 0)
                 return err;
         c->old.inflight = s->inflight;

@@ -46,7 +46,7 @@ struct vql_seeker {
         sd_event_source *timer; /* the next attempt */
         unsigned int step;      /* attempts since something happened */
         uint64_t connected_at;  /* monotonic, us */
-        int told;               /* the errno that was logged last */
+        int told, watch_told;   /* the errors that were logged last */
 };
 
 static void attempt_in(struct vql_seeker *s, uint64_t us)
@@ -142,10 +142,11 @@ static void ensure_watch(struct vql_seeker *s)
                 if (err >= 0 && !awaits_socket(s) && awaited_is_directory(s))
                         drop_watch(s);
         }
-        if (err < 0)
+        if (err < 0 && err != s->watch_told)
                 vql_log(s->p->log, LOG_WARNING,
                         "%s: cannot watch for it: %s; looking every few seconds instead",
                         s->p->path, strerror(-err));
+        s->watch_told = err;
 }
 
 static int on_change(sd_event_source *source, const struct inotify_event *event, void *arg)
