@@ -17,7 +17,7 @@ enum { VQL_LOG_PAGE_SHIFT = 12 };
 struct vql_dirty_log {
         uint8_t *bits;    /* the bitmap itself (mmap_offset already applied) */
         uint64_t size;    /* its length in bytes */
-        uint64_t dropped; /* marks that fell outside; statistics, relaxed atomics */
+        uint64_t dropped; /* pages that fell outside; statistics, relaxed atomics */
 };
 
 /*

@@ -20,14 +20,17 @@
 
 #include "base/error.h"
 
-enum { VQL_MEM_MAX_REGIONS = 509 }; /* what QEMU's libvhost-user offers, too */
+enum {
+        VQL_MEM_MAX_REGIONS = 509, /* what QEMU's libvhost-user offers, too */
+        VQL_MEM_OFFSET_ALIGN = 4096,
+};
 
 /* One region as the front-end describes it (vhost-user: "memory region description"). */
 struct vql_region_desc {
         uint64_t gpa;         /* guest physical address */
         uint64_t size;        /* bytes, not 0 */
         uint64_t uva;         /* the front-end's own address: rings are given in this space */
-        uint64_t mmap_offset; /* where the region starts in its file */
+        uint64_t mmap_offset; /* where the region starts in its file; a multiple of 4096 */
 };
 
 struct vql_region; /* one mapping of one file, reference counted */
@@ -38,8 +41,9 @@ struct vql_region; /* one mapping of one file, reference counted */
  * The mapping is under the SIGBUS guard (sigbus.h), which writes to the eventfd `broken_fd` (or -1)
  * when the front-end took pages away; it must stay open as long as the region lives.
  *
- * -EINVAL size 0, an address or offset that wraps, or offset not as aligned as the file's pages;
- * -ENXIO the file is shorter than the region; -errno of fstat or mmap.
+ * -EINVAL size 0, an address or offset that wraps, an offset that is not a multiple of 4096 (huge
+ * pages do not ask for more), or something else than a regular file outside FUSE; -ENXIO the file
+ * is shorter than the region; -ENOSPC too many mappings under the guard; -errno of fstat or mmap.
  */
 int vql_region_map(const struct vql_region_desc *d, int fd, int broken_fd,
                    struct vql_region **ret_region, struct vql_error *e);
@@ -102,6 +106,8 @@ static inline uint8_t *vql_mem_at(const struct vql_mem_table *t, struct vql_mem_
 /*
  * Translate a front-end address to a pointer valid for `len` bytes inside one region, for ring
  * areas; `ret_gpa` (may be NULL) gets the guest physical address.  NULL if any byte is outside.
+ * The pointer is as aligned as the region's place in its file and uva - region's uva make it: check
+ * the pointer, not uva.
  */
 void *vql_mem_uva(const struct vql_mem_table *t, uint64_t uva, uint64_t len, uint64_t *ret_gpa);
 

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef VQLIFT_MEMORY_REGION_H
+#define VQLIFT_MEMORY_REGION_H
+
+/* The inside of a region, for the table alone. */
+
+#include "memory/file_map.h"
+#include "memory/memory.h"
+
+struct vql_region {
+        struct vql_region_desc desc;
+        struct vql_file_map map;
+        unsigned int refs; /* control thread only */
+};
+
+#endif
