@@ -7,8 +7,9 @@
 
 /*
  * X(name, bit).  The bits are written out, since the kernel's headers of the oldest supported
- * system lack some.  virtio 1.2, 5.1.3, with those that 1.3 added:
+ * system lack some.
  */
+/* Of the network device: virtio 1.2, 5.1.3, with those that 1.3 added. */
 #define NET_FEATURES(X)           \
         X(CSUM, 0)                \
         X(GUEST_CSUM, 1)          \
@@ -46,7 +47,7 @@
         X(RSC_EXT, 61)            \
         X(STANDBY, 62)            \
         X(SPEED_DUPLEX, 63)
-/* virtio 1.2, 6, with those that 1.3 added, and the two of the vhost protocol: */
+/* Of the transport and the ring: virtio 1.2, 6, with those that 1.3 added; the vhost protocol's. */
 #define RING_FEATURES(X)          \
         X(NOTIFY_ON_EMPTY, 24)    \
         X(LOG_ALL, 26)            \
