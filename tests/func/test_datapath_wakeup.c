@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * Two threads that sleep: the driver until an interrupt comes, the device until a kick comes.
+ * Neither side looks at the ring again without having been told to, so that a notification that is
+ * missing once, in whatever interleaving, is a time-out here.
+ */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <rte_common.h>
+#include <rte_mbuf.h>
+
+#include "base/bits.h"
+#include "frontend/driver.h"
+#include "memory/memory.h"
+#include "sw-fallback/burst.h"
+#include "sw-fallback/worker.h"
+#include "unit/eal.h"
+#include "virtqueue/features.h"
+#include "virtqueue/notify.h"
+
+enum { BUFFERS = 50000, RING = 16, BYTES = 100, PATIENCE_MS = 60000 };
+
+struct pair {
+        struct fe_memory *mem;
+        struct vql_mem_table *table;
+        struct fe_driver *d;
+        struct fe_seg seg[RING];
+        bool rx;
+        int call_fd, kick_fd;
+        struct rte_mempool *pool;
+        atomic_bool done; /* the driver has all it wanted */
+        uint32_t random;
+        struct vql_queue q;
+        const char *complaint; /* of the device's thread */
+};
+
+static struct rte_mempool *packets;
+
+static uint32_t rnd(struct pair *p, uint32_t below)
+{
+        p->random = p->random * 1664525 + 1013904223;
+        return (p->random >> 16) % below;
+}
+
+/* ---- set-up ---- */
+
+static void make_memory(struct pair *p)
+{
+        const struct vql_region_desc *desc;
+        struct vql_region *region;
+        struct vql_error e;
+
+        assert_int_equal(fe_memory_new_layout(FE_ONE_REGION, &p->mem), 0);
+        desc = &(struct vql_region_desc){
+                .size = p->mem->region[0].spec.size,
+                .uva = p->mem->region[0].spec.uva,
+        };
+        assert_int_equal(vql_region_map(desc, p->mem->region[0].fd, -1, &region, &e), 0);
+        assert_int_equal(vql_mem_table_new(&region, 1, &p->table, &e), 0);
+        vql_region_put(region);
+}
+
+static void make_queue(struct pair *p, uint64_t features)
+{
+        const struct fe_areas areas = fe_driver_areas(p->d);
+        const uint64_t gpa[] = { areas.desc, areas.driver, areas.device };
+        struct vql_queue_params params = {
+                .mem = p->table,
+                .features = features,
+                .size = RING,
+                .rx = p->rx,
+                .call_fd = p->call_fd,
+        };
+
+        for (int i = 0; i < VQL_AREA_COUNT; i++)
+                params.area[i] = vql_mem_uva(p->table, fe_memory_uva(p->mem, gpa[i], 4), 4, NULL);
+        params.at.avail_wrap = params.at.used_wrap = vql_has(features, VIRTIO_F_RING_PACKED);
+        vql_queue_init(&p->q, &params);
+        assert_non_null(vql_burst_select(&p->q));
+}
+
+static struct pair *pair_new(uint64_t features, bool rx)
+{
+        struct pair *p = aligned_alloc(VQL_CACHE_LINE, RTE_ALIGN(sizeof(*p), VQL_CACHE_LINE));
+        struct fe_driver_params params = {
+                .size = RING,
+                .packed = vql_has(features, VIRTIO_F_RING_PACKED),
+                .event_idx = vql_has(features, VIRTIO_RING_F_EVENT_IDX),
+        };
+        struct fe_text e;
+
+        assert_non_null(p);
+        memset(p, 0, sizeof(*p));
+        p->rx = rx;
+        p->random = 1;
+        p->call_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+        p->kick_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+        assert_true(p->call_fd >= 0 && p->kick_fd >= 0);
+        make_memory(p);
+        params.mem = p->mem;
+        assert_int_equal(fe_driver_new(&params, &p->d, &e), 0);
+        for (int i = 0; i < RING; i++)
+                assert_int_equal(fe_seg_alloc(p->mem, 0, BYTES, rx, &p->seg[i]), 0);
+        make_queue(p, features);
+        return p;
+}
+
+static void pair_free(struct pair *p)
+{
+        fe_driver_free(p->d);
+        vql_mem_table_put(p->table);
+        fe_memory_free(p->mem);
+        close(p->call_fd);
+        close(p->kick_fd);
+        free(p);
+}
+
+/* ---- the device ---- */
+
+static uint16_t serve(struct pair *p)
+{
+        struct rte_mbuf *m[4];
+        uint16_t n;
+
+        if (!p->rx) {
+                n = p->q.dequeue(&p->q, packets, m, 4);
+                rte_pktmbuf_free_bulk(m, n);
+                return n;
+        }
+        if (rte_pktmbuf_alloc_bulk(packets, m, 4) < 0)
+                return 0;
+        for (int i = 0; i < 4; i++)
+                rte_pktmbuf_append(m[i], BYTES - 12);
+        n = p->q.enqueue(&p->q, m, 4);
+        rte_pktmbuf_free_bulk(m, 4);
+        return n;
+}
+
+static void *run_device(void *arg)
+{
+        struct pair *p = arg;
+        struct pollfd pfd = { .fd = p->kick_fd, .events = POLLIN };
+        uint64_t count;
+
+        while (!p->done) {
+                vql_notify_disable(&p->q);
+                while (serve(p) > 0)
+                        ;
+                if (vql_notify_enable(&p->q))
+                        continue;
+                if (poll(&pfd, 1, PATIENCE_MS) != 1) {
+                        p->complaint = vql_queue_has_avail(&p->q) ? "a kick is missing"
+                                                                  : "the driver sleeps for ever";
+                        return NULL;
+                }
+                if (read(p->kick_fd, &count, sizeof(count)) < 0)
+                        p->complaint = "kick fd";
+        }
+        return NULL;
+}
+
+/* ---- the driver ---- */
+
+static unsigned int offer(struct pair *p, unsigned int most)
+{
+        unsigned int n = RTE_MIN(1 + rnd(p, 6), most), i;
+
+        for (i = 0; i < n; i++) {
+                /* Any place will do: nobody looks at what is in the buffers. */
+                const struct fe_chain c = { .segs = &p->seg[rnd(p, RING)], .n = 1 };
+
+                if (fe_driver_add(p->d, &c, NULL) < 0)
+                        break;
+        }
+        assert_true(fe_driver_kick(p->d, p->kick_fd) >= 0);
+        return i;
+}
+
+/* Sleep until more than `after` buffers are there, by interrupt alone. */
+static void sleep_for_more(struct pair *p, uint16_t after)
+{
+        struct pollfd pfd = { .fd = p->call_fd, .events = POLLIN };
+        uint64_t count;
+
+        while (!fe_driver_calls_on(p->d, after)) {
+                if (poll(&pfd, 1, PATIENCE_MS) != 1)
+                        fail_msg("no interrupt after %u more of %u", after + 1,
+                                 fe_driver_outstanding(p->d));
+                assert_true(read(p->call_fd, &count, sizeof(count)) > 0);
+        }
+        fe_driver_calls_off(p->d);
+}
+
+static void run_driver(struct pair *p, bool event_idx)
+{
+        unsigned int offered = 0, back = 0;
+
+        fe_driver_calls_off(p->d);
+        while (back < BUFFERS) {
+                struct fe_done done;
+                int err;
+
+                offered += offer(p, BUFFERS - offered);
+                if (event_idx && rnd(p, 2)) {
+                        sleep_for_more(p, (uint16_t)rnd(p, fe_driver_outstanding(p->d)));
+                } else if (rnd(p, 4)) {
+                        err = fe_driver_wait(p->d, p->call_fd, PATIENCE_MS);
+                        if (err < 0)
+                                fail_msg("buffer %u of %u: %s", back, offered,
+                                         err == -ETIME ? "an interrupt is missing" : "no answer");
+                }
+                while ((err = fe_driver_get(p->d, &done)) == 1)
+                        back++;
+                if (err < 0)
+                        fail_msg("%s", fe_driver_error(p->d));
+        }
+}
+
+/* ---- the tests ---- */
+
+static void sleep_and_wake(uint64_t features, bool rx)
+{
+        const uint64_t one = 1;
+        struct pair *p = pair_new(features | vql_bit(VIRTIO_F_VERSION_1), rx);
+        pthread_t device;
+
+        assert_int_equal(pthread_create(&device, NULL, run_device, p), 0);
+        run_driver(p, vql_has(features, VIRTIO_RING_F_EVENT_IDX));
+        p->done = true;
+        assert_true(write(p->kick_fd, &one, sizeof(one)) > 0);
+        pthread_join(device, NULL);
+        if (p->complaint)
+                fail_msg("%s", p->complaint);
+        pair_free(p);
+}
+
+static void all_directions(bool packed)
+{
+        const uint64_t format = packed ? vql_bit(VIRTIO_F_RING_PACKED) : 0;
+
+        for (int rx = 0; rx < 2; rx++) {
+                sleep_and_wake(format, rx);
+                sleep_and_wake(format | vql_bit(VIRTIO_RING_F_EVENT_IDX), rx);
+        }
+}
+
+static void test_split(void **state)
+{
+        (void)state;
+        all_directions(false);
+}
+
+static void test_packed(void **state)
+{
+        (void)state;
+        all_directions(true);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_split),
+                cmocka_unit_test(test_packed),
+        };
+
+        if (test_eal_start() < 0)
+                return 1;
+        packets = test_pool("packets", 63, 2048);
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
