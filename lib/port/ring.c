@@ -28,18 +28,22 @@ static int translate_area(const struct vql_session *s, uint16_t index, enum vql_
         const bool packed = vql_has(s->features, VIRTIO_F_RING_PACKED);
         const size_t bytes = vql_area_bytes(a, (uint16_t)v->num, packed);
         const size_t align = vql_area_align(a, packed);
-        void *va;
+        uint64_t gpa;
+        void *va = vql_mem_uva(s->mem, uva[a], bytes, &gpa);
 
-        if (uva[a] % align != 0)
-                return vql_fail(e, EINVAL, "ring %u: %s at 0x%" PRIx64 ", expected aligned to %zu",
-                                index, area_names[packed][a], uva[a], align);
-        va = vql_mem_uva(s->mem, uva[a], bytes, ret_gpa);
         if (!va)
                 return vql_fail(e, EFAULT,
                                 "ring %u: %s at 0x%" PRIx64 " of %zu bytes is not inside one "
                                 "memory region",
                                 index, area_names[packed][a], uva[a], bytes);
+        /* A region whose own address is odd makes an aligned one odd in its file, and here. */
+        if ((uva[a] | (uintptr_t)va) % align != 0)
+                return vql_fail(e, EINVAL,
+                                "ring %u: %s at 0x%" PRIx64 ", expected aligned to %zu, there and "
+                                "in the file of its memory",
+                                index, area_names[packed][a], uva[a], align);
         *ret_va = va;
+        *ret_gpa = gpa;
         return 0;
 }
 

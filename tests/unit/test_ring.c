@@ -29,22 +29,31 @@ static struct vring_used *used_ring(void)
         return vql_mem_uva(s.mem, s.vring[1].used_uva, 6, NULL);
 }
 
-/* A session with memory, and ring 1 as a front-end would set it up. */
-static int setup(void **state)
+/* Give the session memory at a front-end address, in place of what it has. */
+static int set_memory(uint64_t uva)
 {
-        const struct vql_region_desc d = { GPA, BYTES, UVA, 0 };
+        const struct vql_region_desc d = { GPA, BYTES, uva, 0 };
         int fd = memfd_create("ring", MFD_CLOEXEC);
         struct vql_region *r;
+        int rc;
 
-        (void)state;
         if (fd < 0 || ftruncate(fd, BYTES) < 0 || vql_region_map(&d, fd, -1, &r, NULL) < 0)
                 return -1;
         close(fd);
+        vql_mem_table_put(s.mem);
+        rc = vql_mem_table_new(&r, 1, &s.mem, NULL);
+        vql_region_put(r);
+        return rc;
+}
+
+/* A session with memory, and ring 1 as a front-end would set it up. */
+static int setup(void **state)
+{
+        (void)state;
         vql_offer_make(1, 0, &offer, NULL);
         vql_session_init(&s, &offer, NULL, NULL, NULL, -1);
-        if (vql_mem_table_new(&r, 1, &s.mem, NULL) < 0)
+        if (set_memory(UVA) < 0)
                 return -1;
-        vql_region_put(r);
         s.features_set = true;
         s.features = vql_bit(VIRTIO_F_VERSION_1);
         s.vring[1].num = SIZE;
@@ -143,6 +152,21 @@ static void bad_areas_are_named(void **state)
         assert_int_equal(ring->state, VQL_RING_STOPPED);
 }
 
+/* The front-end's addresses are aligned, but its region begins at an odd one. */
+static void areas_are_aligned_here_too(void **state)
+{
+        struct vql_error e;
+
+        (void)state;
+        assert_int_equal(set_memory(UVA - 8), 0);
+        assert_int_equal(vql_ring_start(ring, &s, 1, NULL, &e), -EINVAL);
+        assert_non_null(strstr(e.text, "descriptor table"));
+        assert_non_null(strstr(e.text, "aligned to 16"));
+        assert_int_equal(set_memory(UVA - 16), 0);
+        assert_int_equal(vql_ring_start(ring, &s, 1, NULL, &e), 0);
+        vql_ring_stop(ring);
+}
+
 static void split_size_is_a_power_of_two(void **state)
 {
         struct vql_error e;
@@ -180,6 +204,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(split_position_comes_from_both, setup, teardown),
                 cmocka_unit_test_setup_teardown(packed_positions, setup, teardown),
                 cmocka_unit_test_setup_teardown(bad_areas_are_named, setup, teardown),
+                cmocka_unit_test_setup_teardown(areas_are_aligned_here_too, setup, teardown),
                 cmocka_unit_test_setup_teardown(split_size_is_a_power_of_two, setup, teardown),
                 cmocka_unit_test_setup_teardown(log_address_of_the_front_end_counts, setup,
                                                 teardown),
