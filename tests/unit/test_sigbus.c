@@ -64,15 +64,13 @@ struct file {
 static bool file_open(struct file *f, size_t len, size_t page)
 {
         unsigned int huge = page == HUGE_PAGE ? MFD_HUGETLB | PROCESS_HUGE_2MB : 0;
-        void *va = MAP_FAILED;
 
-        *f = (struct file){ .len = len, .page = page, .notify = -1 };
+        *f = (struct file){ .len = len, .page = page, .va = MAP_FAILED, .notify = -1 };
         f->fd = memfd_create(MEMFD_NAME, MFD_CLOEXEC | huge);
         if (f->fd >= 0 && ftruncate(f->fd, (off_t)len) == 0)
-                va = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, f->fd, 0);
-        if (va == MAP_FAILED)
+                f->va = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, f->fd, 0);
+        if (f->va == MAP_FAILED)
                 return false;
-        f->va = va;
         f->notify = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         assert_true(f->notify >= 0);
         return true;
@@ -88,7 +86,7 @@ static void file_open_guarded(struct file *f, size_t len)
 static void file_close(struct file *f)
 {
         vql_sigbus_release(f->range);
-        if (f->va)
+        if (f->va != MAP_FAILED)
                 munmap((void *)f->va, f->len);
         if (f->notify >= 0)
                 close(f->notify);
