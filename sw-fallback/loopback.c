@@ -1,22 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
+#include "sw-fallback/loopback.h"
 
-#include <rte_config.h>
-#include <rte_errno.h>
-#include <rte_eth_ring.h>
+#include <errno.h>
+#include <stdlib.h>
+
 #include <rte_mbuf.h>
 #include <rte_ring.h>
 
-#include "sw-fallback/uplink_impl.h"
-
-/*
- * An ethdev over rings of our own.  The one that the vdev "net_ring0" makes would do for packets,
- * but frees at its end only the rings of the queues that were configured, and none of the packets
- * in them.
- */
 enum { RING_PACKETS = 1024 };
+
+struct vql_loopback {
+        uint16_t queues;
+        struct rte_ring *ring[];
+};
+
+static struct rte_ring *make_ring(void)
+{
+        size_t bytes = (size_t)rte_ring_get_memsize(RING_PACKETS);
+        struct rte_ring *ring = aligned_alloc(RTE_CACHE_LINE_SIZE,
+                                              RTE_ALIGN_CEIL(bytes, (size_t)RTE_CACHE_LINE_SIZE));
+
+        if (ring)
+                rte_ring_init(ring, "loopback", RING_PACKETS, RING_F_SP_ENQ | RING_F_SC_DEQ);
+        return ring;
+}
 
 static void free_ring(struct rte_ring *ring)
 {
@@ -24,45 +31,42 @@ static void free_ring(struct rte_ring *ring)
 
         while (ring && rte_ring_dequeue(ring, &m) == 0)
                 rte_pktmbuf_free(m);
-        rte_ring_free(ring);
+        free(ring);
 }
 
-void vql_loopback_close(struct vql_loopback *l)
+int vql_loopback_new(uint16_t queues, struct vql_loopback **ret_loopback)
 {
-        for (uint16_t i = 0; i < l->n; i++)
-                free_ring(l->ring[i]);
-        l->n = 0;
-}
+        struct vql_loopback *l = calloc(1, sizeof(*l) + queues * sizeof(struct rte_ring *));
 
-int vql_loopback_open(struct vql_loopback *l, uint16_t n, uint16_t *ret_port, struct vql_error *e)
-{
-        char name[RTE_RING_NAMESIZE];
-        int port, rc;
-
-        n = (uint16_t)RTE_MIN(n, RTE_PMD_RING_MAX_RX_RINGS);
-        for (l->n = 0; l->n < n; l->n++) {
-                /* Names are unique in the process, and short: our address is both. */
-                snprintf(name, sizeof(name), "vql%" PRIxPTR "-%u", (uintptr_t)l, l->n);
-                l->ring[l->n] = rte_ring_create(name, RING_PACKETS, SOCKET_ID_ANY,
-                                                RING_F_SP_ENQ | RING_F_SC_DEQ);
-                if (!l->ring[l->n]) {
-                        rc = vql_fail(e, rte_errno,
-                                      "loopback: no memory for a ring of %d packets: %s",
-                                      RING_PACKETS, rte_strerror(rte_errno));
-                        goto fail;
+        if (!l)
+                return -ENOMEM;
+        l->queues = queues;
+        for (uint16_t i = 0; i < queues; i++) {
+                l->ring[i] = make_ring();
+                if (!l->ring[i]) {
+                        vql_loopback_free(l);
+                        return -ENOMEM;
                 }
         }
-        snprintf(name, sizeof(name), "vql%" PRIxPTR, (uintptr_t)l);
-        port = rte_eth_from_rings(name, l->ring, n, l->ring, n, 0);
-        if (port < 0) {
-                rc = vql_fail(e, rte_errno, "loopback: DPDK's net_ring driver made no device: %s",
-                              rte_strerror(rte_errno));
-                goto fail;
-        }
-        *ret_port = (uint16_t)port;
+        *ret_loopback = l;
         return 0;
+}
 
-fail:
-        vql_loopback_close(l);
-        return rc;
+void vql_loopback_free(struct vql_loopback *l)
+{
+        for (uint16_t i = 0; l && i < l->queues; i++)
+                free_ring(l->ring[i]);
+        free(l);
+}
+
+uint16_t vql_loopback_send(struct vql_loopback *l, uint16_t queue, struct rte_mbuf **pkts,
+                           uint16_t n)
+{
+        return (uint16_t)rte_ring_enqueue_burst(l->ring[queue], (void **)pkts, n, NULL);
+}
+
+uint16_t vql_loopback_receive(struct vql_loopback *l, uint16_t queue, struct rte_mbuf **pkts,
+                              uint16_t n)
+{
+        return (uint16_t)rte_ring_dequeue_burst(l->ring[queue], (void **)pkts, n, NULL);
 }

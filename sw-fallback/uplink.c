@@ -10,6 +10,7 @@
 
 #include <rte_ethdev.h>
 
+#include "sw-fallback/loopback.h"
 #include "sw-fallback/uplink_impl.h"
 
 /*
@@ -48,8 +49,8 @@ static void release_signals(const struct held_signals *h)
                         sigaction(s, &h->saved[s], NULL);
 }
 
-static int open_locked(struct vql_uplink *u, const struct vql_uplink_params *params,
-                       struct vql_error *e)
+static int open_ethdev_locked(struct vql_uplink *u, const struct vql_uplink_params *params,
+                              struct vql_error *e)
 {
         struct held_signals held;
         int rc;
@@ -60,6 +61,34 @@ static int open_locked(struct vql_uplink *u, const struct vql_uplink_params *par
                 rc = vql_uplink_start(u, params, e);
         release_signals(&held);
         return rc;
+}
+
+static int open_ethdev(struct vql_uplink *u, const struct vql_uplink_params *params,
+                       struct vql_error *e)
+{
+        int rc;
+
+        pthread_mutex_lock(&control);
+        rc = open_ethdev_locked(u, params, e);
+        pthread_mutex_unlock(&control);
+        return rc;
+}
+
+static int open_loopback(struct vql_uplink *u, const struct vql_uplink_params *params,
+                         struct vql_error *e)
+{
+        u->queues = (uint16_t)RTE_MIN(params->queues, VQL_UPLINK_MAX_QUEUES);
+        u->mtu = params->mtu ? params->mtu : UINT16_MAX;
+        u->max_frame = UINT32_MAX;
+        u->caps.multi_seg = true;
+        u->quirk = vql_uplink_quirk_find("loopback");
+        snprintf(u->device, sizeof(u->device), "loopback");
+        memset(u->rx_fd, 0xff, sizeof(u->rx_fd));
+        if (u->queues == 0)
+                return vql_fail(e, EINVAL, "uplink loopback: 0 queues wanted, expected 1 or more");
+        if (vql_loopback_new(u->queues, &u->loopback) < 0)
+                return vql_fail(e, ENOMEM, "uplink loopback: no memory for %u queues", u->queues);
+        return 0;
 }
 
 int vql_uplink_open(const struct vql_uplink_params *params, struct vql_uplink **ret_uplink,
@@ -73,9 +102,8 @@ int vql_uplink_open(const struct vql_uplink_params *params, struct vql_uplink **
         u->log = params->log;
         u->caps.direct = params->pool;
         u->caps.indirect = params->indirect_pool;
-        pthread_mutex_lock(&control);
-        rc = open_locked(u, params, e);
-        pthread_mutex_unlock(&control);
+        rc = strcmp(params->spec, "loopback") == 0 ? open_loopback(u, params, e)
+                                                   : open_ethdev(u, params, e);
         if (rc < 0) {
                 vql_uplink_close(u);
                 return rc;
@@ -92,13 +120,20 @@ void vql_uplink_close(struct vql_uplink *u)
         vql_uplink_stop(u);
         vql_uplink_detach(u);
         pthread_mutex_unlock(&control);
+        vql_loopback_free(u->loopback);
         free(u);
 }
 
-static void read_link(struct vql_uplink *u, struct vql_uplink_info *info)
+static void read_ethdev(struct vql_uplink *u, struct vql_uplink_info *info)
 {
-        struct rte_eth_link link = { 0 };
+        struct rte_eth_dev_info dev;
+        struct rte_ether_addr mac;
+        struct rte_eth_link link;
 
+        if (rte_eth_dev_info_get(u->port_id, &dev) == 0)
+                snprintf(info->driver, sizeof(info->driver), "%s", dev.driver_name);
+        if (rte_eth_macaddr_get(u->port_id, &mac) == 0)
+                memcpy(info->mac, mac.addr_bytes, sizeof(info->mac));
         if (rte_eth_link_get_nowait(u->port_id, &link) < 0)
                 return;
         info->link_up = link.link_status == RTE_ETH_LINK_UP;
@@ -109,21 +144,17 @@ static void read_link(struct vql_uplink *u, struct vql_uplink_info *info)
 
 void vql_uplink_get_info(struct vql_uplink *u, struct vql_uplink_info *ret_info)
 {
-        struct rte_eth_dev_info dev;
-        struct rte_ether_addr mac;
-
         *ret_info = (struct vql_uplink_info){
                 .rx_queues = u->queues,
                 .tx_queues = u->queues,
                 .mtu = u->mtu,
-                .interrupts = u->rx_fd[0] >= 0,
+                .link_up = true,
+                .interrupts = !vql_uplink_needs_timer(u, 0),
         };
         snprintf(ret_info->device, sizeof(ret_info->device), "%s", u->device);
-        if (rte_eth_dev_info_get(u->port_id, &dev) == 0)
-                snprintf(ret_info->driver, sizeof(ret_info->driver), "%s", dev.driver_name);
-        if (rte_eth_macaddr_get(u->port_id, &mac) == 0)
-                memcpy(ret_info->mac, mac.addr_bytes, sizeof(ret_info->mac));
-        read_link(u, ret_info);
+        snprintf(ret_info->driver, sizeof(ret_info->driver), "%s", u->device);
+        if (!u->loopback)
+                read_ethdev(u, ret_info);
 }
 
 int vql_uplink_check_mtu(struct vql_uplink *u, uint16_t mtu, struct vql_error *e)
@@ -141,6 +172,12 @@ uint16_t vql_uplink_queues(const struct vql_uplink *u)
 int vql_uplink_rx_fd(const struct vql_uplink *u, uint16_t queue)
 {
         return u->rx_fd[queue];
+}
+
+bool vql_uplink_needs_timer(const struct vql_uplink *u, uint16_t queue)
+{
+        /* What comes back was sent by the same thread, which was awake for that. */
+        return u->rx_fd[queue] < 0 && !u->loopback;
 }
 
 void vql_uplink_rx_arm(struct vql_uplink *u, uint16_t queue)

@@ -3,9 +3,9 @@
 #define VQLIFT_SW_FALLBACK_UPLINK_H
 
 /*
- * The far side of a port: a DPDK ethdev.  It hides what the device cannot do: packets handed to
- * vql_uplink_send() may ask for segmentation and checksums; what the device does not offer is done
- * here with rte_gso and in software.
+ * The far side of a port: a DPDK ethdev, or the built-in loopback.  It hides what the device cannot
+ * do: packets handed to vql_uplink_send() may ask for segmentation and checksums; what the device
+ * does not offer is done here with rte_gso and in software.
  *
  * Threads: open, close and info by a control thread; send and receive of one queue by the one
  * worker that has the lane of that queue.
@@ -72,6 +72,8 @@ void vql_uplink_drain(struct vql_uplink *u, uint16_t queue);
  * sleep (then poll once more before sleeping), disarm after.
  */
 int vql_uplink_rx_fd(const struct vql_uplink *u, uint16_t queue);
+/* True: nothing but polling finds out about packets. */
+bool vql_uplink_needs_timer(const struct vql_uplink *u, uint16_t queue);
 void vql_uplink_rx_arm(struct vql_uplink *u, uint16_t queue);
 void vql_uplink_rx_disarm(struct vql_uplink *u, uint16_t queue);
 

@@ -177,6 +177,10 @@ static int probe(struct vql_uplink *u, struct spec *s, const struct vql_uplink_p
 
         if (rc < 0)
                 return rc;
+        if (rte_eth_dev_count_total() >= RTE_MAX_ETHPORTS)
+                return vql_fail(e, ENODEV,
+                                "uplink %s: this DPDK has room for %d devices, and all are taken",
+                                s->device, RTE_MAX_ETHPORTS);
         add_qpairs(s, params->queues);
         snprintf(devargs, sizeof(devargs), "%s%s%s", s->device, s->args[0] ? "," : "", s->args);
         rc = rte_dev_probe(devargs);
@@ -214,13 +218,7 @@ static int find_or_make(struct vql_uplink *u, const struct vql_uplink_params *pa
                         struct vql_error *e)
 {
         struct spec s;
-        int rc;
-
-        if (strcmp(params->spec, "loopback") == 0) {
-                u->created = true;
-                return vql_loopback_open(&u->loopback, params->queues, &u->port_id, e);
-        }
-        rc = parse_spec(params->spec, &s, e);
+        int rc = parse_spec(params->spec, &s, e);
         if (rc < 0)
                 return rc;
         if (rte_eth_dev_get_port_by_name(s.device, &u->port_id) < 0) {
@@ -249,7 +247,6 @@ int vql_uplink_attach(struct vql_uplink *u, const struct vql_uplink_params *para
         if (rc < 0) {
                 if (u->created)
                         remove_device(u->port_id, params->log);
-                vql_loopback_close(&u->loopback);
                 return rc;
         }
         u->state = VQL_UPLINK_ATTACHED;
@@ -263,6 +260,5 @@ void vql_uplink_detach(struct vql_uplink *u)
         rte_eth_dev_owner_unset(u->port_id, u->owner);
         if (u->created)
                 remove_device(u->port_id, u->log);
-        vql_loopback_close(&u->loopback);
         u->state = VQL_UPLINK_NONE;
 }

@@ -5,7 +5,7 @@
 /*
  * The parts of an uplink, for its own source files: uplink.c (life cycle), uplink_device.c (from a
  * specification to an ethdev of our own), uplink_config.c (queues, offloads, MTU), uplink_quirk.c
- * (what drivers say and do not do), uplink_io.c (packets), loopback.c.
+ * (what drivers say and do not do), uplink_io.c (packets).
  */
 
 #include <stddef.h>
@@ -15,8 +15,7 @@
 
 enum { VQL_UPLINK_MAX_QUEUES = 128, VQL_UPLINK_NAME = 64 };
 
-struct rte_device;
-struct rte_ring;
+struct vql_loopback;
 
 /* What is to be known of a driver beyond what it says in rte_eth_dev_info. */
 struct vql_uplink_quirk {
@@ -34,16 +33,6 @@ struct vql_uplink_quirk {
 /* Never NULL: a driver that is not listed has no quirks. */
 const struct vql_uplink_quirk *vql_uplink_quirk_find(const char *driver);
 
-struct vql_loopback {
-        struct rte_ring *ring[VQL_UPLINK_MAX_QUEUES]; /* what is sent to queue i comes from i */
-        uint16_t n;
-};
-
-/* Make an ethdev of n queues (fewer if the driver has fewer); on success *ret_port is it. */
-int vql_loopback_open(struct vql_loopback *l, uint16_t n, uint16_t *ret_port, struct vql_error *e);
-/* After the ethdev was closed: free the rings and what is in them. */
-void vql_loopback_close(struct vql_loopback *l);
-
 enum vql_uplink_state {
         VQL_UPLINK_NONE,     /* nothing to undo */
         VQL_UPLINK_ATTACHED, /* port_id is ours, by rte_eth_dev_owner_set() */
@@ -51,6 +40,7 @@ enum vql_uplink_state {
 };
 
 struct vql_uplink {
+        struct vql_loopback *loopback; /* NULL: the ethdev port_id */
         uint16_t port_id;
         uint16_t queues;
         uint32_t max_frame; /* longer packets are dropped; UINT32_MAX: the device does not mind */
@@ -61,7 +51,6 @@ struct vql_uplink {
         bool created; /* by us: goes away with us */
         uint16_t mtu;
         uint64_t owner; /* rte_eth_dev_owner's id */
-        struct vql_loopback loopback;
         char device[VQL_UPLINK_NAME];
         char interface[VQL_UPLINK_NAME]; /* of the host, or "" */
         int rx_fd[VQL_UPLINK_MAX_QUEUES];

@@ -2,6 +2,7 @@
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
 
+#include "sw-fallback/loopback.h"
 #include "sw-fallback/uplink_impl.h"
 
 #define TX_REQUESTS                                                               \
@@ -15,6 +16,18 @@ enum {
         SEGMENTS = 512,
         DRAIN_MAX = 4096, /* some devices never run dry */
 };
+
+static uint16_t transmit(struct vql_uplink *u, uint16_t queue, struct rte_mbuf **pkts, uint16_t n)
+{
+        return u->loopback ? vql_loopback_send(u->loopback, queue, pkts, n)
+                           : rte_eth_tx_burst(u->port_id, queue, pkts, n);
+}
+
+static uint16_t receive(struct vql_uplink *u, uint16_t queue, struct rte_mbuf **pkts, uint16_t n)
+{
+        return u->loopback ? vql_loopback_receive(u->loopback, queue, pkts, n)
+                           : rte_eth_rx_burst(u->port_id, queue, pkts, n);
+}
 
 /* Packets on their way out; several may come of one that was handed in. */
 struct batch {
@@ -53,8 +66,9 @@ static void flush_batch(struct batch *b)
 {
         uint16_t sent;
 
-        prepare_batch(b);
-        sent = rte_eth_tx_burst(b->u->port_id, b->queue, b->pkts, b->n);
+        if (!b->u->loopback)
+                prepare_batch(b);
+        sent = transmit(b->u, b->queue, b->pkts, b->n);
         for (; sent < b->n; sent++)
                 lose(b, sent);
         b->n = 0;
@@ -106,7 +120,7 @@ uint16_t vql_uplink_send(struct vql_uplink *u, uint16_t queue, struct rte_mbuf *
         if (unlikely((flags & TX_REQUESTS) || longest > u->max_frame ||
                      (chains && !u->caps.multi_seg)))
                 return send_finished(u, queue, pkts, n);
-        sent = rte_eth_tx_burst(u->port_id, queue, pkts, n);
+        sent = transmit(u, queue, pkts, n);
         if (unlikely(sent < n))
                 rte_pktmbuf_free_bulk(&pkts[sent], (unsigned int)(n - sent));
         return (uint16_t)(n - sent);
@@ -115,7 +129,7 @@ uint16_t vql_uplink_send(struct vql_uplink *u, uint16_t queue, struct rte_mbuf *
 uint16_t vql_uplink_receive(struct vql_uplink *u, uint16_t queue, struct rte_mbuf **pkts,
                             uint16_t n)
 {
-        uint16_t got = rte_eth_rx_burst(u->port_id, queue, pkts, n);
+        uint16_t got = receive(u, queue, pkts, n);
 
         if (unlikely(u->quirk->host_packets))
                 for (uint16_t i = 0; i < got; i++)
@@ -129,7 +143,7 @@ void vql_uplink_drain(struct vql_uplink *u, uint16_t queue)
         uint16_t got = BURST;
 
         for (unsigned int total = 0; got == BURST && total < DRAIN_MAX; total += got) {
-                got = rte_eth_rx_burst(u->port_id, queue, pkts, BURST);
+                got = receive(u, queue, pkts, BURST);
                 rte_pktmbuf_free_bulk(pkts, got);
         }
 }

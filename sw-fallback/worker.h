@@ -38,7 +38,8 @@ struct vql_lane_ring {
 
 struct vql_lane {
         struct vql_uplink *uplink;
-        uint16_t uplink_queue; /* transmit here; receive from here and every rx_stride-th further on */
+        uint16_t uplink_queue; /* transmit here; receive from here and every rx_stride-th further on
+                                */
         uint16_t rx_stride;    /* 0: uplink_queue alone */
         uint16_t n_tx, n_rx;
         struct vql_lane_ring tx[VQL_LANE_MAX_RINGS]; /* from the guest */
