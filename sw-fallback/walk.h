@@ -61,15 +61,32 @@ static inline bool vql_walk_entry(struct vql_queue *q, struct vql_traits t, stru
         return true;
 }
 
+/* Does guest memory hold all of a table?  What lies behind the entries that are used counts too. */
+static inline bool vql_walk_covered(struct vql_queue *q, uint64_t gpa, uint64_t len)
+{
+        while (len > 0) {
+                uint64_t here = len;
+
+                if (unlikely(!vql_mem_at(q->mem, &q->hit, gpa, &here)))
+                        return false;
+                gpa += here;
+                len -= here;
+        }
+        return true;
+}
+
 /* The current descriptor points to a table: go there. */
 static inline bool vql_walk_enter(struct vql_queue *q, struct vql_traits t, struct vql_walk *w)
 {
         uint32_t entries = w->d.len / sizeof(struct vring_desc);
 
         if (unlikely(w->entries != 0 || (w->d.flags & VRING_DESC_F_NEXT) || entries == 0 ||
-                     w->d.len % sizeof(struct vring_desc) != 0 || entries > q->size ||
-                     w->d.addr + w->d.len < w->d.addr)) {
+                     w->d.len % sizeof(struct vring_desc) != 0 || entries > q->size)) {
                 vql_queue_fail(q, VQL_FAULT_INDIRECT);
+                return false;
+        }
+        if (unlikely(!vql_walk_covered(q, w->d.addr, w->d.len))) {
+                vql_queue_fail(q, VQL_FAULT_DESC_ADDRESS);
                 return false;
         }
         w->table = w->d.addr;
