@@ -2,7 +2,14 @@
 #ifndef TESTS_UNIT_GUEST_MEMORY_H
 #define TESTS_UNIT_GUEST_MEMORY_H
 
-/* Guest memory made on the spot, of memfds.  Include after cmocka.h. */
+/* Guest memory made on the spot, of memfds. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
 
 #include <string.h>
 #include <sys/mman.h>
