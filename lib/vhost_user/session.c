@@ -80,7 +80,8 @@ static int check_fds(const struct vql_call *c, const struct vql_request *r)
 
         if (r->fds == VQL_FDS_IGNORED || c->in->nfds == expected)
                 return 0;
-        return vql_fail(c->e, EBADMSG, "%u descriptors, expected %u", c->in->nfds, expected);
+        return vql_fail(c->e, EBADMSG, "number of descriptors %u, expected %u", c->in->nfds,
+                        expected);
 }
 
 static enum outcome carry_out(struct vql_call *c, const struct vql_request *r)

@@ -420,11 +420,11 @@ static void wrong_numbers_of_descriptors(void **state)
                                 goto next;
                         peer_negotiate(p, false);
                         send_with_fds(p, id, n);
-                        assert_ends(p, "descriptors, expected");
+                        assert_ends(p, "number of descriptors");
                         peer_negotiate(p, true);
                         send_with_fds(p, id, n);
                         if (vql_request_find(id)->reply == VQL_REPLY_OWN)
-                                assert_ends(p, "descriptors, expected");
+                                assert_ends(p, "number of descriptors");
                         else
                                 assert_ack(p, false);
                 next:
