@@ -26,8 +26,8 @@ ARROWS = {
 WITHOUT_DPDK = ("lib/base", "lib/memory", "lib/virtqueue", "lib/vhost_user", PUBLIC, "tools")
 BURST_API = "include/vqlift/burst.h"
 INCLUDE_DIRECTORIES = ("include", "lib", "")
-# Their own files include one another from here, too.
-OWN_ROOTS = ("tests", "tools")
+# Where else their quoted includes begin.
+MORE_DIRECTORIES = {"tests": ("tests", "tools"), "tools": ("tools",)}
 
 
 def module(path):
@@ -37,8 +37,8 @@ def module(path):
 
 def resolve(files, path, name):
     """The file of this tree that an #include names, or None for one of somebody else's."""
-    own = [root for root in OWN_ROOTS if module(path) == root]
-    for folder in (posixpath.dirname(path), *INCLUDE_DIRECTORIES, *own):
+    more = MORE_DIRECTORIES.get(module(path), ())
+    for folder in (posixpath.dirname(path), *INCLUDE_DIRECTORIES, *more):
         candidate = posixpath.normpath(posixpath.join(folder, name))
         if candidate in files:
             return candidate

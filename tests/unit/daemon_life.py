@@ -70,7 +70,7 @@ class CheckOnly(Folder):
         self.write(f"[{self.port('a')}]")
         done = self.run_daemon("-t")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.assertEqual(done.stdout, f"{self.config}: right, with 1 ports\n")
+        self.assertEqual(done.stdout, f"{self.config}: right, with 1 port\n")
         self.assertFalse(self.control.exists())
 
     def test_wrong_file(self):

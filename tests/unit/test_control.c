@@ -41,6 +41,7 @@ static int set_up_with(void **state, uint64_t deadline_us)
         struct fixture *f = calloc(1, sizeof(*f));
         char error[64];
 
+        *state = f;
         snprintf(f->folder, sizeof(f->folder), "/tmp/vqlift-test-control-XXXXXX");
         if (!mkdtemp(f->folder))
                 return -1;
@@ -54,7 +55,6 @@ static int set_up_with(void **state, uint64_t deadline_us)
         struct vql_control_params p = {
                 .loop = f->loop, .rpc = &f->rpc, .fd = f->socket.fd, .deadline_us = deadline_us
         };
-        *state = f;
         return vql_control_new(&p, &f->control);
 }
 
@@ -206,7 +206,7 @@ static void test_long_lines(void **state)
         int fd = dial(*state);
 
         memset(line, ' ', MEBI);
-        memcpy(line, VERSION, strlen(VERSION));
+        line[snprintf(line, MEBI, "%s", VERSION)] = ' ';
         /* The greatest line, its end included. */
         line[MEBI - 1] = '\n';
         say(*state, fd, line, MEBI);
@@ -331,7 +331,8 @@ static size_t count_fds(void)
 
 static void test_many_clients_in_turn(void **state)
 {
-        static const char *const words[] = { VERSION "\n", "{", "", "\xff\n", "[]\n" };
+        static const char version[] = VERSION "\n";
+        static const char *const words[] = { version, "{", "", "\xff\n", "[]\n" };
         size_t before;
         int fd;
 

@@ -218,13 +218,22 @@ static void check_list(const struct vql_rule *item, const json_t *list, const ch
         }
 }
 
+/* The form of the rule that the value has, or NULL. */
+static const struct vql_rule *find_form(const struct vql_rule *rule, const json_t *value)
+{
+        do {
+                if (accepts(rule, value))
+                        return rule;
+                rule = rule->otherwise;
+        } while (rule);
+        return NULL;
+}
+
 void vql_schema_check(const struct vql_rule *rule, const json_t *value, const char *path,
                       struct vql_report *report)
 {
-        const struct vql_rule *form = rule;
+        const struct vql_rule *form = find_form(rule, value);
 
-        while (form && !accepts(form, value))
-                form = form->otherwise;
         if (!form)
                 refuse_by_rule(rule, value, path, report);
         else if (form->type == VQL_RULE_MAP)
@@ -254,13 +263,11 @@ static int fill_map(const struct vql_key *keys, json_t *map)
 
 int vql_schema_fill(const struct vql_rule *rule, json_t *value)
 {
-        const struct vql_rule *form = rule;
+        const struct vql_rule *form = find_form(rule, value);
         json_t *entry;
         size_t i;
         int r;
 
-        while (form && !accepts(form, value))
-                form = form->otherwise;
         if (form && form->type == VQL_RULE_MAP)
                 return fill_map(form->keys, value);
         if (!form || form->type != VQL_RULE_LIST)

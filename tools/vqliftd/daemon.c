@@ -214,8 +214,9 @@ static int serve(struct daemon *d)
         if (r == 0)
                 r = vql_control_new(&params, &d->control);
         if (r == 0) {
-                vql_logger_print(&d->log, LOG_INFO, "vqliftd %s: %zu ports, control socket %s",
-                                 vql_version(), vql_port_count(d->vql), d->socket.path);
+                vql_logger_print(&d->log, LOG_INFO,
+                                 "vqliftd %s serves, ports: %zu, control socket %s", vql_version(),
+                                 vql_port_count(d->vql), d->socket.path);
                 sd_notify(0, "READY=1");
                 r = sd_event_loop(d->loop);
         }

@@ -97,6 +97,7 @@ static int test_config(const char *path)
 {
         struct vql_report report = { 0 };
         struct vql_config config;
+        size_t n;
         int r;
 
         r = vql_config_load(path, &report, &config);
@@ -106,7 +107,8 @@ static int test_config(const char *path)
         vql_report_fini(&report);
         if (r < 0)
                 return EXIT_FAILED;
-        printf("%s: right, with %zu ports\n", path, json_array_size(vql_config_ports(&config)));
+        n = json_array_size(vql_config_ports(&config));
+        printf("%s: right, with %zu port%s\n", path, n, n == 1 ? "" : "s");
         vql_config_fini(&config);
         return EXIT_ENDED;
 }

@@ -146,9 +146,9 @@ static void log_change(const struct vql_rpc *rpc, const struct vql_rpc_method *m
 {
         const char *name = json_string_value(json_object_get(params, "name"));
 
-        vql_logger_print(rpc->log, LOG_NOTICE, "%s %s%s%s, asked by pid %d uid %u gid %u",
-                         method->name, name ? name : "", e->code ? ": " : ": done", e->message,
-                         peer->pid, peer->uid, peer->gid);
+        vql_logger_print(rpc->log, LOG_NOTICE, "%s %s by pid %d uid %u gid %u: %s", method->name,
+                         name ? name : "", peer->pid, peer->uid, peer->gid,
+                         e->code ? e->message : "done");
 }
 
 static json_t *call(struct vql_rpc *rpc, const struct ucred *peer, const json_t *request,

@@ -87,7 +87,7 @@ static json_t *read_ports(struct vql_rpc *rpc, const char *only, const struct co
                           struct vql_rpc_error *e)
 {
         json_t *ports = json_array();
-        const char *name = only;
+        const char *name;
         int r;
 
         if (only) {
