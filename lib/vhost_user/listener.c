@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,8 +27,7 @@ struct vql_listener {
         int fd;
         int dir_fd; /* the directory of the socket */
         char temp[24];
-        char *path_copy;
-        const char *base;    /* name in the directory; points into path_copy */
+        const char *base;    /* name in the directory: the last part of the path */
         dev_t dev;           /* of the socket file, to know it again */
         ino_t ino;           /* 0: no file of ours */
         unsigned int served; /* clients since the last resume: the first is the connection */
@@ -117,20 +115,16 @@ static int check_path(const struct vql_listener *l, struct vql_error *e)
 
 static int open_directory(struct vql_listener *l, struct vql_error *e)
 {
-        char *copy = strdup(l->p->path);
-        int err = 0;
+        const char *path = l->p->path, *slash = strrchr(path, '/');
+        char dir[sizeof(((struct sockaddr_un *)NULL)->sun_path)] = ".";
 
-        l->path_copy = strdup(l->p->path);
-        if (!copy || !l->path_copy) {
-                free(copy);
-                return vql_fail(e, ENOMEM, "%s: out of memory", l->p->path);
-        }
-        l->base = basename(l->path_copy);
-        l->dir_fd = open(dirname(copy), O_PATH | O_DIRECTORY | O_CLOEXEC);
+        l->base = slash ? slash + 1 : path;
+        if (slash)
+                snprintf(dir, sizeof(dir), "%.*s", (int)(slash + 1 - path), path);
+        l->dir_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (l->dir_fd < 0)
-                err = vql_fail(e, errno, "%s: the directory: %s", l->p->path, strerror(errno));
-        free(copy);
-        return err;
+                return vql_fail(e, errno, "%s: the directory: %s", path, strerror(errno));
+        return 0;
 }
 
 /* Clients that cannot be taken stay in the backlog, and the socket readable: look away for a while.
@@ -185,6 +179,10 @@ static int add_sources(struct vql_listener *l, struct vql_error *e)
 {
         int err = sd_event_add_io(l->p->loop, &l->io, l->fd, EPOLLIN, on_client, l);
 
+        /* The end of a connection goes before the next client: a front-end that was killed and
+         * comes straight back must not meet its own ghost. */
+        if (err >= 0)
+                err = sd_event_source_set_priority(l->io, SD_EVENT_PRIORITY_NORMAL + 1);
         if (err >= 0)
                 err = sd_event_add_time_relative(l->p->loop, &l->pause, CLOCK_MONOTONIC, 0, 0,
                                                  on_pause_over, l);
@@ -262,6 +260,5 @@ void vql_listener_free(struct vql_listener *l)
         sd_event_source_disable_unref(l->pause);
         vql_fd_close(&l->fd);
         vql_fd_close(&l->dir_fd);
-        free(l->path_copy);
         free(l);
 }

@@ -4,8 +4,14 @@
 
 /* An sd-event loop that a test turns by hand.  For cmocka tests. */
 
-#include <stdbool.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
 #include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdbool.h>
 #include <time.h>
 
 #include <systemd/sd-event.h>

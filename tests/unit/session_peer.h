@@ -7,6 +7,13 @@
  * the session, without a socket in between.  For cmocka tests: checks that fail end the test.
  */
 
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
