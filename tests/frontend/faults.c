@@ -177,15 +177,17 @@ static void next_far_outside(struct fe_driver *d, const struct fe_fault_room *ro
         *desc(d, 0).next = 65535;
 }
 
-/* The second descriptor points to itself. */
+/* The second descriptor points to itself.  It is short, lest the packet be too long before it is
+ * too long a chain. */
 static void loop_to_itself(struct fe_driver *d, const struct fe_fault_room *room)
 {
         (void)room;
         *desc(d, 1).next = *desc(d, 0).next;
         *desc(d, 1).flags |= VRING_DESC_F_NEXT;
+        *desc(d, 1).len = 1;
 }
 
-/* The same with length 0, so that byte counts do not grow. */
+/* The same with length 0, so that byte counts do not grow at all. */
 static void empty_loop(struct fe_driver *d, const struct fe_fault_room *room)
 {
         loop_to_itself(d, room);
@@ -371,9 +373,9 @@ const struct fe_ring_fault fe_ring_faults[] = {
         { "head outside the table", SPLIT, BOTH_WAYS, BREAKS, .spoil = head_outside },
         { "next outside the table", SPLIT, BOTH_WAYS, BREAKS, .spoil = next_outside },
         { "next far outside", SPLIT, BOTH_WAYS, BREAKS, .spoil = next_far_outside },
-        { "loop", SPLIT, BOTH_WAYS, BREAKS, .spoil = loop_to_itself },
+        { "loop", SPLIT, TX, BREAKS, .spoil = loop_to_itself },
         { "loop of empty descriptors", SPLIT, BOTH_WAYS, BREAKS, .spoil = empty_loop },
-        { "loop in a table", SPLIT, BOTH_WAYS, TABLE, BREAKS, .spoil = loop_in_table },
+        { "loop in a table", SPLIT, TX, TABLE, BREAKS, .spoil = loop_in_table },
         { "next behind the table", SPLIT, BOTH_WAYS, TABLE, BREAKS, .spoil = next_behind_table },
         { "endless chain", PACKED, BOTH_WAYS, BREAKS, .spoil = endless_chain },
         { "index one too far", SPLIT, BOTH_WAYS, BREAKS, SHOWN, .spoil = index_jump },

@@ -404,6 +404,8 @@ int fe_frontend_revive_ring(struct fe_frontend *fe, unsigned int i)
 
         if (err < 0)
                 return err;
+        /* An error that nobody waited for is not to be taken for one of the new ring. */
+        (void)fe_frontend_wait_broken(fe, i, 0);
         fe_driver_restart(fe->ring[i].driver);
         return fe_frontend_start_ring(fe, i);
 }

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { DEFAULT_BUFFERS = 256, DEFAULT_BYTES = 2048, MAX_PIECES = 20 };
+enum { DEFAULT_BUFFERS = 256, DEFAULT_BYTES = 2048, MAX_PIECES = 20, BEFORE_BORDER = 100 };
 
 struct buffer {
         struct fe_seg seg[MAX_PIECES];
@@ -61,6 +61,14 @@ static int shape_buffer(struct fe_net *n, struct buffer *b, bool write)
         return err;
 }
 
+/* Move a buffer's last piece to where some of it is in one region and the rest in the next. */
+static void lay_across(struct fe_net *n, struct buffer *b, unsigned int cross)
+{
+        if (cross > 0)
+                b->seg[b->n - 1].gpa =
+                        fe_memory_cross(n->p.fe->setup.mem, cross - 1, BEFORE_BORDER);
+}
+
 static void put_free(struct buffer **list, struct buffer *b)
 {
         b->next = *list;
@@ -80,6 +88,8 @@ static int make_buffers(struct fe_net *n)
                         return err;
                 put_free(rx ? &n->rx_free : &n->tx_free, &n->buffers[i]);
         }
+        lay_across(n, &n->buffers[0], n->p.cross_rx);
+        lay_across(n, &n->buffers[n->p.buffers], n->p.cross_tx);
         return 0;
 }
 

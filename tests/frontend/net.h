@@ -25,6 +25,9 @@ struct fe_net_params {
         bool indirect;          /* use tables if INDIRECT_DESC is negotiated */
         unsigned int tx_segs;   /* descriptors for the packet's bytes; 0: 1 */
         bool split_header;      /* header in a descriptor of its own */
+        /* 1 + the region over whose end the first buffer of a direction lies (fe_memory_cross());
+         * 0: none does. */
+        unsigned int cross_rx, cross_tx;
 };
 
 struct fe_net;
