@@ -144,11 +144,6 @@ static inline bool vql_claim_packed_tail(const struct vql_queue *q, struct vql_c
         return true;
 }
 
-static inline bool vql_packed_is_avail(uint16_t flags, uint8_t wrap)
-{
-        return !!(flags & VQL_PACKED_AVAIL) == wrap && !!(flags & VQL_PACKED_USED) != wrap;
-}
-
 static inline uint16_t vql_claim_packed(struct vql_queue *q, struct vql_claim_pos *pos,
                                         struct vql_claim *c, uint16_t n)
 {

@@ -5,25 +5,16 @@
 /* From the guest to packet buffers: the body of all dequeue instances. */
 
 #include <rte_mbuf.h>
-#include <rte_memcpy.h>
 
+#include "sw-fallback/copy.h"
 #include "sw-fallback/offload.h"
-#include "sw-fallback/publish.h"
+#include "sw-fallback/simple.h"
 #include "sw-fallback/walk.h"
 
 enum {
         VQL_HDR_MAX = 12,
         /* The largest IP packet with Ethernet header and two VLAN tags, rounded up. */
         VQL_PACKET_MAX = 65536 + 64,
-};
-
-/* What a burst knows about its chains between the steps. */
-struct vql_dequeue_burst {
-        struct vql_claim claim[VQL_BURST];
-        const uint8_t *va[VQL_BURST]; /* the first descriptor, if it is all of the chain */
-        struct vql_done done[VQL_BURST];
-        uint16_t mbufs; /* first buffers of packets, taken from the pool beforehand */
-        uint16_t made;  /* packets: so many of those are filled */
 };
 
 /* Copy a walker's next bytes; false: the chain has fewer. */
@@ -75,8 +66,8 @@ static inline int vql_read_payload(struct vql_queue *q, struct vql_traits t, str
                         if (!last)
                                 return -ENOBUFS;
                 }
-                rte_memcpy(rte_pktmbuf_mtod_offset(last, uint8_t *, last->data_len), piece.va,
-                           piece.len);
+                vql_copy(rte_pktmbuf_mtod_offset(last, uint8_t *, last->data_len), piece.va,
+                         piece.len);
                 last->data_len = (uint16_t)(last->data_len + piece.len);
                 m->pkt_len += piece.len;
         }
@@ -99,10 +90,8 @@ static inline void vql_mbuf_empty(struct rte_mbuf *m)
  * that was counted, or q->fault is set and the chain must not be returned, or (*ret_retry) buffers
  * ran out and the chain must wait.
  */
-static __rte_noinline VQL_SHARED bool vql_read_chain(struct vql_queue *q, struct vql_traits t,
-                                                     const struct vql_claim *c,
-                                                     struct rte_mempool *pool, struct rte_mbuf *m,
-                                                     bool *ret_retry)
+static bool vql_read_chain(struct vql_queue *q, struct vql_traits t, const struct vql_claim *c,
+                           struct rte_mempool *pool, struct rte_mbuf *m, bool *ret_retry)
 {
         struct virtio_net_hdr_mrg_rxbuf hdr;
         struct vql_walk w;
@@ -133,155 +122,171 @@ static __rte_noinline VQL_SHARED bool vql_read_chain(struct vql_queue *q, struct
         return true;
 }
 
-/* Where the whole chain lies if it is one readable piece that fits one buffer, else NULL. */
-static inline const uint8_t *vql_simple_chain(struct vql_queue *q, const struct vql_claim *c,
-                                              uint32_t room)
+/* Give up to n chains back unread: the ring is started but disabled. */
+static uint16_t vql_discard(struct vql_queue *q, struct vql_traits t, uint16_t n)
 {
-        const uint16_t odd = VRING_DESC_F_NEXT | VRING_DESC_F_INDIRECT | VRING_DESC_F_WRITE;
-        uint64_t off = c->d.addr - q->hit.gpa;
+        struct vql_claim_pos pos = vql_claim_begin(q);
+        struct vql_claim claim[VQL_BURST];
+        struct vql_done done[VQL_BURST];
 
-        if ((c->d.flags & odd) || c->d.len <= q->hdr_len || c->d.len - q->hdr_len > room ||
-            off >= q->hit.size || q->hit.size - off < c->d.len)
-                return NULL;
-        return q->hit.va + off;
-}
-
-/* The header is read once, into *ret_h; true if it asks for nothing. */
-static inline bool vql_plain_header(const uint8_t *va, struct virtio_net_hdr *ret_h)
-{
-        memcpy(ret_h, va, sizeof(*ret_h));
-        return (ret_h->flags | ret_h->gso_type) == 0;
-}
-
-static inline bool vql_read_simple(struct vql_queue *q, struct vql_traits t,
-                                   const struct vql_claim *c, const uint8_t *va, struct rte_mbuf *m)
-{
-        uint32_t len = c->d.len - q->hdr_len;
-        struct virtio_net_hdr h;
-
-        rte_memcpy(rte_pktmbuf_mtod(m, uint8_t *), va + q->hdr_len, len);
-        m->data_len = (uint16_t)len;
-        m->pkt_len = len;
-        if (t.offloads && unlikely(!vql_plain_header(va, &h)) &&
-            vql_offload_from_guest(m, &h) < 0) {
-                vql_count(&q->drop_offload, 1);
-                return false;
-        }
-        return true;
-}
-
-/* Give n chains back unread: the ring is started but disabled. */
-static inline uint16_t vql_discard(struct vql_queue *q, struct vql_traits t,
-                                   struct vql_dequeue_burst *b, uint16_t n)
-{
+        n = vql_claim(q, t, &pos, claim, n);
         for (uint16_t i = 0; i < n; i++)
-                b->done[i] = (struct vql_done){ 0, b->claim[i].id, b->claim[i].slots };
+                done[i] = (struct vql_done){ 0, claim[i].id, claim[i].slots };
         vql_count(&q->drop_disabled, n);
-        vql_publish(q, t, b->done, n);
-        return 0;
-}
-
-/* Take the first buffers of up to n packets; fewer if the pool has fewer. */
-static inline uint16_t vql_take_mbufs(struct rte_mempool *pool, struct rte_mbuf **pkts, uint16_t n)
-{
-        while (n > 0 && unlikely(rte_pktmbuf_alloc_bulk(pool, pkts, n) < 0))
-                n /= 2;
+        if (n > 0)
+                vql_commit(q, t, done, n);
         return n;
 }
 
-/*
- * Out of buffers in the middle of a packet.  Those that wait for later packets may be what it
- * lacks; false: there are none, and the chain must wait.
- */
-static inline bool vql_return_mbufs(struct vql_dequeue_burst *b, struct rte_mbuf **pkts)
+enum vql_dequeue_result {
+        VQL_DEQUEUE_PACKET,
+        VQL_DEQUEUE_DROPPED, /* a chain was given back without a packet */
+        VQL_DEQUEUE_STOP,    /* nothing there, out of buffers, or a fault */
+};
+
+/* One chain by the general way. */
+static __rte_noinline VQL_SHARED enum vql_dequeue_result vql_dequeue_general(
+        struct vql_queue *q, struct vql_traits t, struct rte_mempool *pool,
+        struct rte_mbuf **ret_packet)
 {
-        const uint16_t keep = (uint16_t)(b->made + 1);
+        struct vql_claim_pos pos = vql_claim_begin(q);
+        struct vql_claim c;
+        struct vql_done done;
+        struct rte_mbuf *m;
+        bool retry = false, good;
 
-        if (b->mbufs == keep)
-                return false;
-        rte_pktmbuf_free_bulk(&pkts[keep], b->mbufs - keep);
-        b->mbufs = keep;
-        return true;
-}
-
-/* Copy n claimed chains to pkts; returns the number of chains dealt with, b->made of packets. */
-static __rte_always_inline uint16_t vql_dequeue_copy(struct vql_queue *q, struct vql_traits t,
-                                                     struct vql_dequeue_burst *b,
-                                                     struct rte_mempool *pool,
-                                                     struct rte_mbuf **pkts, uint16_t n)
-{
-        uint64_t bytes = 0;
-        uint16_t i = 0;
-
-        b->made = 0;
-        while (i < n && b->made < b->mbufs) {
-                const struct vql_claim *c = &b->claim[i];
-                struct rte_mbuf *m = pkts[b->made];
-                bool retry = false, good;
-
-                if (likely(b->va[i] != NULL))
-                        good = vql_read_simple(q, t, c, b->va[i], m);
-                else
-                        good = vql_read_chain(q, t, c, pool, m, &retry);
-                if (likely(good)) {
-                        bytes += m->pkt_len;
-                        b->made++;
-                } else {
-                        vql_mbuf_empty(m);
-                        if (q->fault != VQL_FAULT_NONE)
-                                break;
-                        if (retry && vql_return_mbufs(b, pkts))
-                                continue;
-                        if (retry)
-                                break;
-                }
-                b->done[i++] = (struct vql_done){ 0, c->id, c->slots };
+        if (vql_claim(q, t, &pos, &c, 1) == 0)
+                return VQL_DEQUEUE_STOP;
+        m = rte_pktmbuf_alloc(pool);
+        good = m && vql_read_chain(q, t, &c, pool, m, &retry);
+        if (!good)
+                rte_pktmbuf_free(m);
+        if (!m || retry || q->fault != VQL_FAULT_NONE) {
+                vql_count(&q->no_mbuf, !m || retry);
+                return VQL_DEQUEUE_STOP;
         }
-        vql_count(&q->bytes, bytes);
-        return i;
+        done = (struct vql_done){ 0, c.id, c.slots };
+        vql_commit(q, t, &done, 1);
+        *ret_packet = m;
+        return good ? VQL_DEQUEUE_PACKET : VQL_DEQUEUE_DROPPED;
 }
 
+/* Fill an mbuf from chain i of a run.  False: its offload request is bad. */
+static __rte_always_inline bool vql_simple_read(struct vql_queue *q, struct vql_traits t,
+                                                const struct vql_simple *s, uint16_t i,
+                                                struct rte_mbuf *m)
+{
+        struct virtio_net_hdr h;
+
+        /* A private copy: the guest may change it between the look and the use. */
+        if (t.offloads)
+                memcpy(&h, s->head[i], sizeof(h));
+        vql_copy(rte_pktmbuf_mtod(m, uint8_t *), s->data[i], s->len[i]);
+        m->data_len = (uint16_t)s->len[i];
+        m->pkt_len = s->len[i];
+        if (!t.offloads || likely((h.flags | h.gso_type) == 0))
+                return true;
+        if (vql_offload_from_guest(m, &h) == 0)
+                return true;
+        vql_count(&q->drop_offload, 1);
+        return false;
+}
+
+/* Take a run of simple chains: as many as there are buffers for.  Returns the number of packets. */
+static __rte_always_inline uint16_t vql_simple_take(struct vql_queue *q, struct vql_traits t,
+                                                    struct vql_simple *s, struct rte_mempool *pool,
+                                                    struct rte_mbuf **pkts)
+{
+        uint16_t made = 0;
+        uint64_t bytes = 0;
+
+        while (unlikely(rte_pktmbuf_alloc_bulk(pool, pkts, s->n) < 0)) {
+                s->n /= 2;
+                if (s->n == 0)
+                        return 0;
+        }
+        for (uint16_t i = 0; i < s->n; i++) {
+                if (likely(vql_simple_read(q, t, s, i, pkts[made]))) {
+                        bytes += s->len[i];
+                        made++;
+                } else {
+                        vql_mbuf_empty(pkts[made]);
+                }
+        }
+        if (unlikely(made < s->n))
+                rte_pktmbuf_free_bulk(&pkts[made], (unsigned int)(s->n - made));
+        vql_simple_commit(q, t, s, s->n);
+        vql_count(&q->packets, made);
+        vql_count(&q->bytes, bytes);
+        return made;
+}
+
+static __rte_always_inline void vql_simple_tx(const struct vql_queue *q, struct vql_traits t,
+                                              uint32_t room, uint16_t n, struct vql_simple *s)
+{
+        if (t.packed)
+                vql_simple_tx_packed(q, t, room, n, s);
+        else
+                vql_simple_tx_split(q, t, room, n, s);
+}
+
+/*
+ * Runs of simple chains, and one chain by the general way where a run ends early.  A chain counts
+ * whether or not it bears a packet, so that a guest cannot keep us here.
+ */
 static __rte_always_inline uint16_t vql_dequeue_body(struct vql_queue *q, struct vql_traits t,
                                                      struct rte_mempool *pool,
                                                      struct rte_mbuf **pkts, uint16_t n)
 {
-        struct vql_claim_pos pos = vql_claim_begin(q);
-        struct vql_dequeue_burst b;
-        uint16_t chains, i;
-        uint32_t room;
+        const uint32_t room = (uint32_t)(rte_pktmbuf_data_room_size(pool) - RTE_PKTMBUF_HEADROOM);
+        uint16_t chains = 0, made = 0;
+        struct vql_simple s;
 
-        /* Claim. */
+        while (chains < n) {
+                enum vql_dequeue_result r;
+
+                vql_simple_tx(q, t, room, (uint16_t)(n - chains), &s);
+                if (likely(s.n > 0)) {
+                        const uint16_t wanted = s.n;
+
+                        made = (uint16_t)(made + vql_simple_take(q, t, &s, pool, &pkts[made]));
+                        chains = (uint16_t)(chains + s.n);
+                        if (unlikely(s.n < wanted)) {
+                                vql_count(&q->no_mbuf, 1);
+                                break;
+                        }
+                }
+                if (s.empty || chains == n)
+                        break;
+                r = vql_dequeue_general(q, t, pool, &pkts[made]);
+                if (r == VQL_DEQUEUE_STOP)
+                        break;
+                chains++;
+                made = (uint16_t)(made + (r == VQL_DEQUEUE_PACKET));
+                if (r == VQL_DEQUEUE_PACKET) {
+                        vql_count(&q->packets, 1);
+                        vql_count(&q->bytes, pkts[made - 1]->pkt_len);
+                }
+        }
+        if (chains > 0)
+                vql_signal_used(q);
+        return made;
+}
+
+/* The whole of a dequeue instance. */
+static __rte_always_inline uint16_t vql_dequeue(struct vql_queue *q, struct vql_traits t,
+                                                struct rte_mempool *pool, struct rte_mbuf **pkts,
+                                                uint16_t n)
+{
         if (unlikely(q->fault != VQL_FAULT_NONE))
                 return 0;
-        n = vql_claim(q, t, &pos, b.claim, n < VQL_BURST ? n : VQL_BURST);
-        if (n == 0)
-                return 0;
-        if (unlikely(!pool))
-                return vql_discard(q, t, &b, n);
-        b.mbufs = vql_take_mbufs(pool, pkts, n);
-        if (unlikely(b.mbufs == 0)) {
-                vql_count(&q->no_mbuf, 1);
-                return 0;
-        }
-
-        /* Translate. */
-        room = rte_pktmbuf_tailroom(pkts[0]);
-        for (i = 0; i < n; i++) {
-                b.va[i] = vql_simple_chain(q, &b.claim[i], room);
-                if (b.va[i])
-                        rte_prefetch0(b.va[i]);
-        }
-
-        /* Copy. */
-        chains = vql_dequeue_copy(q, t, &b, pool, pkts, n);
-        if (unlikely(b.made < b.mbufs))
-                rte_pktmbuf_free_bulk(&pkts[b.made], b.mbufs - b.made);
-
-        /* Publish. */
-        vql_count(&q->no_mbuf, chains < n && q->fault == VQL_FAULT_NONE);
-        vql_count(&q->packets, b.made);
-        vql_publish(q, t, b.done, chains);
-        return b.made;
+        if (n > VQL_BURST)
+                n = VQL_BURST;
+        if (likely(pool != NULL))
+                return vql_dequeue_body(q, t, pool, pkts, n);
+        if (vql_discard(q, t, n) > 0)
+                vql_signal_used(q);
+        return 0;
 }
 
 #endif

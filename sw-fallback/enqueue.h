@@ -5,15 +5,15 @@
 /* From packet buffers to the guest: the body of all enqueue instances. */
 
 #include <rte_mbuf.h>
-#include <rte_memcpy.h>
 
+#include "sw-fallback/copy.h"
 #include "sw-fallback/offload.h"
-#include "sw-fallback/publish.h"
+#include "sw-fallback/simple.h"
 #include "sw-fallback/walk.h"
 
 enum {
-        VQL_MERGE_MAX = 256, /* most chains that one packet may be spread over */
-        VQL_STAGED_MAX = VQL_MERGE_MAX + 2 * VQL_BURST,
+        VQL_MERGE_MAX = 256,  /* most chains that one packet may be spread over */
+        LIKELY_BUFFER = 1536, /* what guests post for merging, at the least */
 };
 
 /* Chains that were claimed ahead, and chains that were filled and wait for publication. */
@@ -21,8 +21,9 @@ struct vql_enqueue_burst {
         struct vql_claim claim[VQL_BURST];
         struct vql_claim_pos pos; /* behind the last claimed chain */
         uint16_t next, claimed;   /* claim[next .. claimed) are unused */
+        uint16_t ahead;           /* how many to claim at once */
         uint16_t staged;
-        struct vql_done done[VQL_STAGED_MAX];
+        struct vql_done done[VQL_MERGE_MAX];
 };
 
 /* One packet on its way: the chain that is being filled, and where num_buffers went. */
@@ -48,7 +49,7 @@ static inline const struct vql_claim *vql_next_chain(struct vql_queue *q, struct
 {
         if (b->next == b->claimed) {
                 b->next = 0;
-                b->claimed = vql_claim(q, t, &b->pos, b->claim, VQL_BURST);
+                b->claimed = vql_claim(q, t, &b->pos, b->claim, b->ahead);
                 if (b->claimed == 0)
                         return NULL;
         }
@@ -138,7 +139,7 @@ static inline enum vql_write_result vql_write_payload(struct vql_queue *q, struc
 
                         if (r != VQL_WRITE_OK)
                                 return r;
-                        rte_memcpy(p.va, from, p.len);
+                        vql_copy(p.va, from, p.len);
                         if (t.logging)
                                 vql_dirty_log_mark(q->log, p.gpa, p.len);
                         from += p.len;
@@ -179,150 +180,132 @@ static inline enum vql_write_result vql_write_packet(struct vql_queue *q, struct
         return VQL_WRITE_OK;
 }
 
-/* Store the header; a line that already holds these bytes is not dirtied. */
-static inline void vql_store_header(uint8_t *va, const struct virtio_net_hdr_mrg_rxbuf *hdr,
-                                    uint8_t len)
-{
-        if (memcmp(va, hdr, len) != 0)
-                memcpy(va, hdr, len);
-}
-
-/*
- * The usual case: the next chain is one writable piece that holds header and packet, and the packet
- * is one buffer.  False: not so, nothing was done.
- */
-static __rte_always_inline bool vql_write_simple(struct vql_queue *q, struct vql_traits t,
-                                                 struct vql_enqueue_burst *b,
-                                                 const struct virtio_net_hdr_mrg_rxbuf *hdr,
-                                                 const struct rte_mbuf *m)
-{
-        const uint32_t need = q->hdr_len + m->pkt_len;
-        const uint16_t odd = VRING_DESC_F_NEXT | VRING_DESC_F_INDIRECT | VRING_DESC_F_WRITE;
-        const struct vql_claim *c = &b->claim[b->next];
-        uint64_t off;
-        uint8_t *va;
-
-        if (b->next == b->claimed || m->nb_segs != 1)
-                return false;
-        off = c->d.addr - q->hit.gpa;
-        if ((c->d.flags & odd) != VRING_DESC_F_WRITE || c->d.len < need || off >= q->hit.size ||
-            q->hit.size - off < need)
-                return false;
-        va = q->hit.va + off;
-        vql_store_header(va, hdr, q->hdr_len);
-        rte_memcpy(va + q->hdr_len, rte_pktmbuf_mtod(m, const uint8_t *), m->data_len);
-        if (t.logging)
-                vql_dirty_log_mark(q->log, c->d.addr, need);
-        b->done[b->staged++] = (struct vql_done){ need, c->id, c->slots };
-        b->next++;
-        return true;
-}
-
-static __rte_always_inline void vql_make_header(struct vql_queue *q, struct vql_traits t,
+static __rte_always_inline void vql_make_header(const struct vql_queue *q, struct vql_traits t,
                                                 const struct rte_mbuf *m,
                                                 struct virtio_net_hdr_mrg_rxbuf *hdr)
 {
-        memset(hdr, 0, sizeof(*hdr));
+        *hdr = (struct virtio_net_hdr_mrg_rxbuf){
+                /* virtio 1.2, 5.1.6.4.1: 1 also where MRG_RXBUF was not negotiated. */
+                .num_buffers = 1,
+        };
         if (t.offloads && unlikely(m->ol_flags))
                 vql_offload_to_guest(m, q->features, &hdr->hdr);
-        /* virtio 1.2, 5.1.6.4.1: 1 also where MRG_RXBUF was not negotiated. */
-        hdr->num_buffers = 1;
-}
-
-/* Publish what is staged; claims that were not used are kept. */
-static inline void vql_enqueue_flush(struct vql_queue *q, struct vql_traits t,
-                                     struct vql_enqueue_burst *b)
-{
-        for (uint16_t i = 0; i < b->staged; i++)
-                b->pos.slots = (uint16_t)(b->pos.slots - b->done[i].slots);
-        vql_publish(q, t, b->done, b->staged);
-        b->staged = 0;
-}
-
-/* Undo what a packet that did not fit had taken: claim again from behind the staged chains. */
-static inline void vql_enqueue_rewind(struct vql_queue *q, struct vql_traits t,
-                                      struct vql_enqueue_burst *b, uint16_t staged)
-{
-        b->staged = staged;
-        vql_enqueue_flush(q, t, b);
-        b->pos = vql_claim_begin(q);
-        b->next = 0;
-        b->claimed = 0;
 }
 
 /* One packet by the general way.  False: stop the burst here, the packet was not dealt with. */
-static __rte_noinline VQL_SHARED bool vql_enqueue_slow(struct vql_queue *q, struct vql_traits t,
-                                                       struct vql_enqueue_burst *b,
-                                                       const struct virtio_net_hdr_mrg_rxbuf *hdr,
-                                                       const struct rte_mbuf *m)
-{
-        uint16_t staged;
-
-        /* Room for the most chains of one packet, and for a burst of simple ones after it. */
-        if (b->staged > VQL_BURST)
-                vql_enqueue_flush(q, t, b);
-        staged = b->staged;
-        switch (vql_write_packet(q, t, b, hdr, m)) {
-        case VQL_WRITE_OK:
-                vql_count(&q->packets, 1);
-                vql_count(&q->bytes, m->pkt_len);
-                break;
-        case VQL_WRITE_TOO_BIG:
-                vql_enqueue_rewind(q, t, b, staged);
-                vql_count(&q->drop_too_big, 1);
-                break;
-        case VQL_WRITE_NO_BUFFER:
-        case VQL_WRITE_FAULT:
-                vql_enqueue_rewind(q, t, b, staged);
-                return false;
-        }
-        if (b->staged >= VQL_BURST)
-                vql_enqueue_flush(q, t, b);
-        return true;
-}
-
-static __rte_always_inline uint16_t vql_enqueue_body(struct vql_queue *q, struct vql_traits t,
-                                                     struct rte_mbuf **pkts, uint16_t n)
+static __rte_noinline VQL_SHARED bool vql_enqueue_general(struct vql_queue *q, struct vql_traits t,
+                                                          const struct rte_mbuf *m, bool *ret_moved)
 {
         struct virtio_net_hdr_mrg_rxbuf hdr;
         struct vql_enqueue_burst b;
-        uint16_t i, simple = 0;
+
+        b.pos = vql_claim_begin(q);
+        b.next = b.claimed = b.staged = 0;
+        b.ahead = (uint16_t)RTE_MIN(m->pkt_len / LIKELY_BUFFER + 1, (uint32_t)VQL_BURST);
+        vql_make_header(q, t, m, &hdr);
+        switch (vql_write_packet(q, t, &b, &hdr, m)) {
+        case VQL_WRITE_OK:
+                vql_commit(q, t, b.done, b.staged);
+                vql_count(&q->packets, 1);
+                vql_count(&q->bytes, m->pkt_len);
+                *ret_moved = true;
+                return true;
+        case VQL_WRITE_TOO_BIG:
+                vql_count(&q->drop_too_big, 1);
+                return true;
+        default:
+                return false;
+        }
+}
+
+static __rte_always_inline void vql_store_header(uint8_t *va, const void *hdr, uint8_t len)
+{
+        memcpy(va, hdr, 8);
+        if (likely(len == 12))
+                memcpy(va + 8, (const uint8_t *)hdr + 8, 4);
+        else
+                memcpy(va + 8, (const uint8_t *)hdr + 8, 2);
+}
+
+static __rte_always_inline bool vql_same_header(const uint8_t *va, const void *hdr, uint8_t len)
+{
+        return memcmp(va, hdr, 8) == 0 && memcmp(va + 8, (const uint8_t *)hdr + 8, 2) == 0 &&
+               (len == 10 || memcmp(va + 10, (const uint8_t *)hdr + 10, 2) == 0);
+}
+
+/*
+ * DPDK guests put the header at the end of a cache line whose other bytes nobody touches.  Such a
+ * line is not made dirty if it holds the right header already, as it nearly always does.
+ */
+static __rte_always_inline void vql_simple_header(uint8_t *va, const void *hdr, uint8_t len)
+{
+        const bool own_line = ((uintptr_t)va + len) % VQL_CACHE_LINE == 0;
+
+        if (!own_line || !vql_same_header(va, hdr, len))
+                vql_store_header(va, hdr, len);
+}
+
+/* Fill a run of simple chains with as many packets. */
+static __rte_always_inline void vql_simple_put(struct vql_queue *q, struct vql_traits t,
+                                               const struct vql_simple *s, struct rte_mbuf **pkts)
+{
         uint64_t bytes = 0;
 
-        /* Claim. */
+        for (uint16_t i = 0; i < s->n; i++) {
+                struct virtio_net_hdr_mrg_rxbuf hdr;
+                uint8_t *va = s->head[i];
+
+                vql_make_header(q, t, pkts[i], &hdr);
+                vql_simple_header(va, &hdr, q->hdr_len);
+                vql_copy(va + q->hdr_len, rte_pktmbuf_mtod(pkts[i], const uint8_t *),
+                         s->len[i] - q->hdr_len);
+                if (t.logging)
+                        vql_dirty_log_mark(q->log, q->hit.gpa + (uint64_t)(va - q->hit.va),
+                                           s->len[i]);
+                bytes += s->len[i] - q->hdr_len;
+        }
+        vql_simple_commit(q, t, s, s->n);
+        vql_count(&q->packets, s->n);
+        vql_count(&q->bytes, bytes);
+}
+
+static __rte_always_inline void vql_simple_rx(const struct vql_queue *q, struct vql_traits t,
+                                              struct rte_mbuf *const *pkts, uint16_t n,
+                                              struct vql_simple *s)
+{
+        if (t.packed)
+                vql_simple_rx_packed(q, pkts, n < q->size ? n : q->size, s);
+        else
+                vql_simple_rx_split(q, pkts, n, s);
+}
+
+/* The whole of an enqueue instance: runs of simple chains, and one packet by the general way where
+ * a run ends early. */
+static __rte_always_inline uint16_t vql_enqueue(struct vql_queue *q, struct vql_traits t,
+                                                struct rte_mbuf **pkts, uint16_t n)
+{
+        struct vql_simple s;
+        bool moved = false;
+        uint16_t done = 0;
+
         if (unlikely(q->fault != VQL_FAULT_NONE))
                 return 0;
         if (n > VQL_BURST)
                 n = VQL_BURST;
-        b.pos = vql_claim_begin(q);
-        b.next = 0;
-        b.staged = 0;
-        b.claimed = vql_claim(q, t, &b.pos, b.claim, n);
-
-        /* Translate. */
-        for (i = 0; i < b.claimed; i++) {
-                uint64_t off = b.claim[i].d.addr - q->hit.gpa;
-
-                if (likely(off < q->hit.size))
-                        rte_prefetch0(q->hit.va + off);
-        }
-
-        /* Copy. */
-        for (i = 0; i < n; i++) {
-                vql_make_header(q, t, pkts[i], &hdr);
-                if (likely(vql_write_simple(q, t, &b, &hdr, pkts[i]))) {
-                        simple++;
-                        bytes += pkts[i]->pkt_len;
-                } else if (!vql_enqueue_slow(q, t, &b, &hdr, pkts[i])) {
-                        break;
+        while (done < n) {
+                vql_simple_rx(q, t, &pkts[done], (uint16_t)(n - done), &s);
+                if (likely(s.n > 0)) {
+                        vql_simple_put(q, t, &s, &pkts[done]);
+                        done = (uint16_t)(done + s.n);
+                        moved = true;
                 }
+                if (s.empty || done == n || !vql_enqueue_general(q, t, pkts[done], &moved))
+                        break;
+                done++;
         }
-
-        /* Publish. */
-        vql_count(&q->packets, simple);
-        vql_count(&q->bytes, bytes);
-        vql_enqueue_flush(q, t, &b);
-        return i;
+        if (moved)
+                vql_signal_used(q);
+        return done;
 }
 
 #endif

@@ -48,7 +48,7 @@
         {                                                                                          \
                 const struct vql_traits t = TRAITS(true, packed, mergeable, offloads, logging);    \
                                                                                                    \
-                return vql_enqueue_body(q, t, pkts, n);                                            \
+                return vql_enqueue(q, t, pkts, n);                                                 \
         }
 
 #define DEFINE_DEQUEUE(fn, text, packed, mergeable, offloads, logging)                           \
@@ -57,7 +57,7 @@
         {                                                                                        \
                 const struct vql_traits t = TRAITS(false, packed, mergeable, offloads, logging); \
                                                                                                  \
-                return vql_dequeue_body(q, t, pool, pkts, n);                                    \
+                return vql_dequeue(q, t, pool, pkts, n);                                         \
         }
 
 ENQUEUE_INSTANCES(DEFINE_ENQUEUE)

@@ -29,27 +29,37 @@ static inline void vql_log_split_used(struct vql_queue *q, uint16_t first, uint1
                                    sizeof(struct vring_used_elem));
 }
 
-static inline void vql_publish_split(struct vql_queue *q, struct vql_traits t,
-                                     const struct vql_done *done, uint16_t n)
+/* Make n more used elements visible. */
+static inline void vql_split_advance(struct vql_queue *q, struct vql_traits t, uint16_t n)
 {
-        const uint16_t mask = (uint16_t)(q->size - 1);
         const uint16_t first = q->last_used;
 
-        for (uint16_t i = 0; i < n; i++) {
-                struct vring_used_elem *u = &q->used->ring[(first + i) & mask];
-
-                u->id = done[i].id;
-                u->len = done[i].len;
-        }
-        q->last_used = (uint16_t)(first + n);
-        q->last_avail = (uint16_t)(q->last_avail + n);
         if (t.logging)
                 vql_log_split_used(q, first, n);
-        /* Pairs with the driver's acquire of used->idx: entries and payload come before it. */
+        q->last_used = (uint16_t)(first + n);
+        q->last_avail = (uint16_t)(q->last_avail + n);
+        /* Pairs with the driver's acquire of used->idx: elements and payload come before it. */
         __atomic_store_n(&q->used->idx, q->last_used, __ATOMIC_RELEASE);
         if (t.logging)
                 vql_dirty_log_mark(q->log, q->device_gpa + offsetof(struct vring_used, idx),
                                    sizeof(q->used->idx));
+}
+
+/* One store fills a used element; beyond the index the driver does not look. */
+static inline void vql_split_used(struct vql_queue *q, uint16_t i, uint16_t id, uint32_t len)
+{
+        const uint16_t at = (uint16_t)(q->last_used + i) & (uint16_t)(q->size - 1);
+        const uint64_t element = id | (uint64_t)len << 32;
+
+        memcpy(&q->used->ring[at], &element, sizeof(element));
+}
+
+static inline void vql_commit_split(struct vql_queue *q, struct vql_traits t,
+                                    const struct vql_done *done, uint16_t n)
+{
+        for (uint16_t i = 0; i < n; i++)
+                vql_split_used(q, i, done[i].id, done[i].len);
+        vql_split_advance(q, t, n);
 }
 
 static inline void vql_packed_step(const struct vql_queue *q, uint16_t *slot, uint8_t *wrap,
@@ -77,15 +87,36 @@ static inline void vql_log_packed_slot(struct vql_queue *q, uint16_t slot)
                            sizeof(struct vring_packed_desc));
 }
 
-static inline void vql_publish_packed(struct vql_queue *q, struct vql_traits t,
-                                      const struct vql_done *done, uint16_t n)
+/*
+ * Make everything from q->last_used up to (slot, wrap) visible, by the flags of the first slot,
+ * which stops the driver until then.  The position is recorded around that store, so that after a
+ * cut at any point the flags tell which of the two records holds (port/journal.h).
+ */
+static inline void vql_packed_advance(struct vql_queue *q, struct vql_traits t, uint16_t slot,
+                                      uint8_t wrap)
 {
         const uint16_t first = q->last_used;
-        const uint16_t first_flags = vql_packed_used_flags(t, q->used_wrap);
-        uint16_t slot = first;
+        const uint16_t flags = vql_packed_used_flags(t, q->used_wrap);
+        const struct vql_cursor at = { slot, slot, wrap, wrap };
+
+        if (q->position)
+                __atomic_store_n(&q->position[0], vql_cursor_encode(&at, true), __ATOMIC_RELAXED);
+        /* Pairs with the driver's acquire of the flags. */
+        __atomic_store_n(&q->packed_ring[first].flags, flags, __ATOMIC_RELEASE);
+        if (q->position)
+                __atomic_store_n(&q->position[1], vql_cursor_encode(&at, true), __ATOMIC_RELEASE);
+        if (t.logging)
+                vql_log_packed_slot(q, first);
+        q->last_used = q->last_avail = slot;
+        q->used_wrap = q->avail_wrap = wrap;
+}
+
+static inline void vql_commit_packed(struct vql_queue *q, struct vql_traits t,
+                                     const struct vql_done *done, uint16_t n)
+{
+        uint16_t slot = q->last_used;
         uint8_t wrap = q->used_wrap;
 
-        /* The first slot gets its flags last: the driver stops there until then. */
         for (uint16_t i = 0; i < n; i++) {
                 struct vring_packed_desc *d = &q->packed_ring[slot];
 
@@ -98,32 +129,17 @@ static inline void vql_publish_packed(struct vql_queue *q, struct vql_traits t,
                         vql_log_packed_slot(q, slot);
                 vql_packed_step(q, &slot, &wrap, done[i].slots);
         }
-        /* Pairs with the driver's acquire of the flags. */
-        __atomic_store_n(&q->packed_ring[first].flags, first_flags, __ATOMIC_RELEASE);
-        if (t.logging)
-                vql_log_packed_slot(q, first);
-        q->last_used = slot;
-        q->used_wrap = wrap;
-        q->last_avail = slot;
-        q->avail_wrap = wrap;
-        if (q->position) {
-                struct vql_cursor at = { slot, slot, wrap, wrap };
-
-                __atomic_store_n(q->position, vql_cursor_encode(&at, true), __ATOMIC_RELEASE);
-        }
+        vql_packed_advance(q, t, slot, wrap);
 }
 
-/* Return n chains and interrupt the guest if it wants that. */
-static __rte_always_inline void vql_publish(struct vql_queue *q, struct vql_traits t,
-                                            const struct vql_done *done, uint16_t n)
+/* Return n chains, n > 0.  The caller interrupts the guest once a burst: vql_signal_used(). */
+static __rte_always_inline void vql_commit(struct vql_queue *q, struct vql_traits t,
+                                           const struct vql_done *done, uint16_t n)
 {
-        if (n == 0)
-                return;
         if (t.packed)
-                vql_publish_packed(q, t, done, n);
+                vql_commit_packed(q, t, done, n);
         else
-                vql_publish_split(q, t, done, n);
-        vql_signal_used(q);
+                vql_commit_split(q, t, done, n);
 }
 
 #endif

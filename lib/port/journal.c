@@ -12,15 +12,14 @@
 
 #include "vhost_user/session.h"
 
-enum { MAGIC = 0x4a51564c, VERSION = 1 };
+enum { MAGIC = 0x4a51564c, VERSION = 2 };
 
 /* What one ring left behind; valid only while `live` is set. */
 struct record {
         uint64_t desc_uva;
         uint32_t size;
         uint32_t live;
-        uint32_t position; /* vql_cursor_encode(); stored by the datapath */
-        uint32_t spare;
+        uint32_t position[2]; /* vql_cursor_encode(); stored by the datapath */
 };
 
 struct file {
@@ -118,9 +117,9 @@ uint32_t *vql_journal_begin(struct vql_journal *j, uint16_t index, uint64_t desc
         __atomic_store_n(&r->live, 0, __ATOMIC_RELEASE);
         r->desc_uva = desc_uva;
         r->size = size;
-        r->position = vql_cursor_encode(at, true);
+        r->position[0] = r->position[1] = vql_cursor_encode(at, true);
         __atomic_store_n(&r->live, 1, __ATOMIC_RELEASE);
-        return &r->position;
+        return r->position;
 }
 
 void vql_journal_end(struct vql_journal *j, uint16_t index)
@@ -129,12 +128,16 @@ void vql_journal_end(struct vql_journal *j, uint16_t index)
 }
 
 int vql_journal_find(const struct vql_journal *j, uint16_t index, uint64_t desc_uva, uint16_t size,
-                     struct vql_cursor *ret_cursor)
+                     struct vql_cursor ret_cursors[2])
 {
         const struct record *r = &j->file->ring[index];
+        struct vql_cursor c[2];
 
         if (!r->live || r->desc_uva != desc_uva || r->size != size ||
-            vql_cursor_decode(r->position, true, size, ret_cursor, NULL) < 0)
+            vql_cursor_decode(r->position[0], true, size, &c[0], NULL) < 0 ||
+            vql_cursor_decode(r->position[1], true, size, &c[1], NULL) < 0)
                 return -ENODATA;
+        ret_cursors[0] = c[0];
+        ret_cursors[1] = c[1];
         return 0;
 }

@@ -46,9 +46,8 @@ static void write_device_field(struct vql_queue *q, uint16_t *field, uint16_t v)
 static bool packed_has_avail(const struct vql_queue *q)
 {
         uint16_t flags = __atomic_load_n(&q->packed_ring[q->last_avail].flags, __ATOMIC_ACQUIRE);
-        bool avail = flags & VQL_PACKED_AVAIL, used = flags & VQL_PACKED_USED;
 
-        return avail == q->avail_wrap && used != q->avail_wrap;
+        return vql_packed_is_avail(flags, q->avail_wrap);
 }
 
 bool vql_queue_has_avail(const struct vql_queue *q)

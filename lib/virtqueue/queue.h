@@ -67,7 +67,7 @@ struct vql_queue_counters {
 };
 
 typedef uint16_t vql_dequeue_fn(struct vql_queue *q, struct rte_mempool *pool,
-                                   struct rte_mbuf **pkts, uint16_t n);
+                                struct rte_mbuf **pkts, uint16_t n);
 typedef uint16_t vql_enqueue_fn(struct vql_queue *q, struct rte_mbuf **pkts, uint16_t n);
 
 struct vql_queue {
@@ -103,7 +103,7 @@ struct vql_queue {
         bool event_idx;
         bool notify_off; /* the guest was told not to kick */
         VQL_QUEUE_HOT_COUNTERS(VQL_COUNTER_FIELD)
-        uint32_t *position; /* where bursts record the packed position, or NULL */
+        uint32_t *position; /* [0] before, [1] after each packed publication, or NULL */
 
         /* ---- lines 2 and 3: seldom touched ---- */
         _Alignas(VQL_CACHE_LINE) const

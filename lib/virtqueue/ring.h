@@ -45,4 +45,16 @@ enum {
         VQL_PACKED_USED = 1 << VRING_PACKED_DESC_F_USED,
 };
 
+/* In a lap with this wrap counter: was the descriptor made available and not yet returned? */
+static inline bool vql_packed_is_avail(uint16_t flags, uint8_t wrap)
+{
+        return !!(flags & VQL_PACKED_AVAIL) == wrap && !!(flags & VQL_PACKED_USED) != wrap;
+}
+
+/* In a lap with this wrap counter: was it returned? */
+static inline bool vql_packed_is_used(uint16_t flags, uint8_t wrap)
+{
+        return !!(flags & VQL_PACKED_AVAIL) == wrap && !!(flags & VQL_PACKED_USED) == wrap;
+}
+
 #endif
