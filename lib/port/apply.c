@@ -16,6 +16,41 @@ static bool session_packed(const struct vql_session *s)
         return vql_has(s->features, VIRTIO_F_RING_PACKED);
 }
 
+/*
+ * Has the front-end lost a packed ring's position?  QEMU hands over 0 for a ring in mid-flight
+ * after its back-end went away; and a front-end that broke off may have looked at the ring while we
+ * were still returning buffers: then the slot that it names is marked as returned.
+ */
+static bool position_lost(const struct vql_vring *v, const struct vring_packed_desc *ring)
+{
+        struct vql_cursor at;
+        uint16_t flags;
+
+        if (v->base == 0)
+                return true;
+        if (vql_cursor_decode(v->base, true, (uint16_t)v->num, &at, NULL) < 0)
+                return false;
+        flags = __atomic_load_n(&ring[at.used].flags, __ATOMIC_ACQUIRE);
+        return vql_packed_is_used(flags, at.used_wrap);
+}
+
+/* The recorded position of a packed ring whose front-end has lost it; see journal.h. */
+static bool find_position(const struct vql_port *p, uint16_t index, struct vql_cursor *ret_at)
+{
+        const struct vql_vring *v = &p->session->vring[index];
+        const struct vring_packed_desc *ring =
+                vql_mem_uva(p->session->mem, v->desc_uva, v->num * sizeof(*ring), NULL);
+        struct vql_cursor c[2];
+        uint16_t flags;
+
+        if (!ring || !position_lost(v, ring) ||
+            vql_journal_find(p->journal, index, v->desc_uva, (uint16_t)v->num, c) < 0)
+                return false;
+        flags = __atomic_load_n(&ring[c[1].used].flags, __ATOMIC_ACQUIRE);
+        *ret_at = vql_packed_is_used(flags, c[1].used_wrap) ? c[0] : c[1];
+        return true;
+}
+
 /* Start a wanted ring, at the front-end's position or, if that is lost, at the recorded one. */
 static int start_ring(struct vql_port *p, uint16_t index, struct vql_error *e)
 {
@@ -25,8 +60,7 @@ static int start_ring(struct vql_port *p, uint16_t index, struct vql_error *e)
         struct vql_cursor found, *at = NULL;
         int rc;
 
-        if (session_packed(s) && v->base == 0 &&
-            vql_journal_find(p->journal, index, v->desc_uva, (uint16_t)v->num, &found) == 0) {
+        if (session_packed(s) && find_position(p, index, &found)) {
                 vql_log(&p->log, LOG_NOTICE,
                         "ring %u: the front-end lost the position, going on at slot %u, wrap %u",
                         index, found.used, found.used_wrap);

@@ -75,7 +75,13 @@ static uint32_t session_base(const struct vql_vring *v, bool packed)
         return packed && !v->base_set && v->base == 0 ? PACKED_INITIAL : v->base;
 }
 
-/* Where to begin: as told, or as the session says; split rings have `used` in guest memory. */
+/*
+ * Where to begin: as told, or as the session says.  Buffers are returned in the order in which they
+ * are taken, so that one position serves both, and that is the one up to which buffers were
+ * returned: for split rings it stands in guest memory.  What the front-end says may be older (it
+ * looked while its previous back-end was still at work) or ahead (of a back-end that died with
+ * buffers in hand, which are taken again).
+ */
 static int start_position(const struct vql_session *s, uint16_t index, const struct vql_cursor *at,
                           struct vql_queue_params *qp, struct vql_error *e)
 {
@@ -88,14 +94,13 @@ static int start_position(const struct vql_session *s, uint16_t index, const str
         else
                 rc = vql_cursor_decode(session_base(&s->vring[index], packed), packed, qp->size,
                                        &qp->at, e);
-        if (rc == 0 && !packed)
+        if (rc < 0)
+                return rc;
+        if (!packed)
                 qp->at.used = __atomic_load_n(&used->idx, __ATOMIC_ACQUIRE);
-        /* Buffers are returned in the order in which they are taken, one position serves both. */
-        if (rc == 0 && packed) {
-                qp->at.avail = qp->at.used;
-                qp->at.avail_wrap = qp->at.used_wrap;
-        }
-        return rc;
+        qp->at.avail = qp->at.used;
+        qp->at.avail_wrap = qp->at.used_wrap;
+        return 0;
 }
 
 void vql_ring_select(struct vql_ring *r, const struct vql_session *s)
