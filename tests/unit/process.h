@@ -43,6 +43,16 @@ static inline size_t process_count_maps(const char *text)
 /* memfd_create() with MFD_HUGETLB: 2 MiB pages, in a word that glibc has no name for. */
 #define PROCESS_HUGE_2MB (21U << 26)
 
+/* gcc has the macro, clang the feature. */
+#ifndef __has_feature
+#define __has_feature(name) 0
+#endif
+#if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
+enum { PROCESS_THREAD_SANITIZER = 1 };
+#else
+enum { PROCESS_THREAD_SANITIZER = 0 };
+#endif
+
 struct process_map {
         uintptr_t start, end;
         char flags[256]; /* of smaps, "rd wr sh ..." with a blank before and after each */
@@ -84,6 +94,17 @@ static inline void process_guard_sigbus(void)
                 sigaction(SIGBUS, NULL, &guard);
         }
         sigaction(SIGBUS, &guard, NULL);
+}
+
+/*
+ * clang's thread sanitizer holds a lock of its own around each atomic access, and takes it again in
+ * a signal handler.  True, with the reason printed, if a test with such a fault must be left out.
+ */
+static inline bool process_atomics_must_not_fault(void)
+{
+        if (PROCESS_THREAD_SANITIZER)
+                printf("skipped: the thread sanitizer locks up when an atomic access faults\n");
+        return PROCESS_THREAD_SANITIZER;
 }
 
 #endif

@@ -10,11 +10,7 @@
 enum { SEED = 20240611 };
 
 /* The thread sanitizer leaves a program 1.5 TiB in all. */
-#if defined(__SANITIZE_THREAD__)
-#define LARGE (256 * GIB)
-#else
-#define LARGE TIB
-#endif
+#define LARGE (PROCESS_THREAD_SANITIZER ? 256 * GIB : TIB)
 
 /* Sparse files: their size costs address space only. */
 static void test_regions_beyond_4_gib(void **state)
