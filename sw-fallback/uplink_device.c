@@ -217,7 +217,7 @@ static int take(struct vql_uplink *u, const char *port_name, struct vql_error *e
 static int find_or_make(struct vql_uplink *u, const struct vql_uplink_params *params,
                         struct vql_error *e)
 {
-        struct spec s;
+        struct spec s = { 0 };
         int rc = parse_spec(params->spec, &s, e);
         if (rc < 0)
                 return rc;
