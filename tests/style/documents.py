@@ -53,17 +53,26 @@ def help_text(tree, name):
     return done.stdout + done.stderr
 
 
+def verbs(text):
+    """The commands that a program's help lists, as lists of their fixed words."""
+    listed = re.search(r"^Commands:\n((?:  .*\n)*)", text, re.MULTILINE)
+    lines = re.findall(r"^  (\S.*)$", listed.group(1), re.MULTILINE) if listed else []
+    return [re.match(r"(?:[a-z]+ ?)*", line).group().split() for line in lines]
+
+
 def check_built(tree, name, arguments, say):
     text = help_text(tree, name)
     if text is None:
         say(f"{name} is not built")
         return
     for word in arguments:
-        known = re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", text)
-        if re.fullmatch(r"--?[a-z][a-z-]*|[a-z]{3,}", word) and not known:
-            say(f"{name} --help knows no {word}")
-        if not re.fullmatch(r"[a-z-]+", word):
-            break
+        option = word.split("=")[0]
+        if option.startswith("-") and not re.search(rf"(?<![\w-]){option}(?![\w-])", text):
+            say(f"{name} --help knows no {option}")
+    words = [w for w in arguments if re.fullmatch(r"[a-z]\S*", w)]
+    known = verbs(text)
+    if known and words and not any(words[:len(v)] == v for v in known):
+        say(f"{name} --help knows no {' '.join(words)}")
 
 
 def check_command(tree, words, say):
@@ -120,7 +129,7 @@ def prepare(tree):
     """A CLI with the verbs `port add`, and an option -j."""
     cli = tree.build / BUILT["vqlift"]
     cli.parent.mkdir(parents=True)
-    cli.write_text("#!/bin/sh\necho 'vqlift [-j] port add'\n")
+    cli.write_text("#!/bin/sh\necho 'Commands:\n  port add NAME   Add.\nOptions:\n  -j'\n")
     cli.chmod(0o755)
 
 
@@ -143,7 +152,7 @@ SAMPLES = [
            "`doc/architecture.md` [x](SECURITY.md)\n"),
     sample(first="# x\n" + shell("sudo tests/run"), expect="expected ['sudo tools/demo'"),
     sample(shell("tests/walk"), "README.md:7: tests/walk is not there"),
-    sample(shell("ls\nvqlift port sub"), "README.md:8: vqlift --help knows no sub"),
+    sample(shell("ls\nvqlift port sub"), "README.md:8: vqlift --help knows no port sub"),
     sample(shell("vqlift -x"), "knows no -x"),
     sample(shell("vqliftd"), "vqliftd is not built"),
     sample(shell("frobnicate"), "frobnicate is neither"),

@@ -2,7 +2,6 @@
 """Every header compiles alone and twice; public ones also as strict C11 and as C++17."""
 
 import os
-import pathlib
 import shlex
 import subprocess
 
@@ -22,20 +21,20 @@ LANGUAGES = {
 
 
 def build_flags(commands, header):
-    """Macros and include paths of a source file near the header, which its users have too."""
+    """Macros of the source file that is nearest, and the include paths of all of them."""
     if not commands:
         return []
     near = max(sorted(commands), key=lambda c: len(os.path.commonprefix([c, header])))
-    folder, words = commands[near]["directory"], shlex.split(commands[near]["command"])
-    flags = []
-    for word, following in zip(words, words[1:] + [""]):
-        if word in ("-isystem", "-include"):
-            flags += [word, following]
-        elif word.startswith(("-D", "-march", "-isystem")):
-            flags.append(word)
-        elif word.startswith("-I"):
-            flags.append("-I" + str((pathlib.Path(folder) / word[2:]).resolve()))
-    return flags
+    flags = [w for w in shlex.split(commands[near]["command"]) if w.startswith("-D")]
+    paths = {}
+    for entry in commands.values():
+        words = shlex.split(entry["command"])
+        for word, following in zip(words, words[1:] + [""]):
+            if word in ("-isystem", "-include"):
+                paths[word + following] = [word, following]
+            elif word.startswith(("-isystem", "-march")):
+                paths[word] = [word]
+    return flags + [w for words in paths.values() for w in words]
 
 
 def compile_alone(tree, command, header):

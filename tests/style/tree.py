@@ -75,7 +75,7 @@ class Tree:
         for entry in json.loads((self.build / "compile_commands.json").read_text()):
             path = (pathlib.Path(entry["directory"]) / entry["file"]).resolve()
             inside = path.is_relative_to(self.root) and not path.is_relative_to(self.build)
-            if inside and path.suffix == ".c":
+            if inside and path.suffix == ".c" and path.exists():
                 commands.setdefault(str(path.relative_to(self.root)), entry)
         return commands
 
