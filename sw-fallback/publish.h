@@ -38,6 +38,7 @@ static inline void vql_split_advance(struct vql_queue *q, struct vql_traits t, u
                 vql_log_split_used(q, first, n);
         q->last_used = (uint16_t)(first + n);
         q->last_avail = (uint16_t)(q->last_avail + n);
+        q->unsignalled += n;
         /* Pairs with the driver's acquire of used->idx: elements and payload come before it. */
         __atomic_store_n(&q->used->idx, q->last_used, __ATOMIC_RELEASE);
         if (t.logging)
@@ -107,6 +108,7 @@ static inline void vql_packed_advance(struct vql_queue *q, struct vql_traits t, 
                 __atomic_store_n(&q->position[1], vql_cursor_encode(&at, true), __ATOMIC_RELEASE);
         if (t.logging)
                 vql_log_packed_slot(q, first);
+        q->unsignalled += (uint32_t)slot - first + (wrap != q->used_wrap ? q->size : 0u);
         q->last_used = q->last_avail = slot;
         q->used_wrap = q->avail_wrap = wrap;
 }

@@ -144,6 +144,8 @@ static __rte_always_inline bool vql_simple_pieces(const struct vql_mem_span *hit
                                                   struct vql_simple *s, uint16_t i)
 {
         s->head[i] = vql_hit(hit, d->addr, d->len);
+        if (unlikely(!s->head[i]))
+                return false;
         if (d2) {
                 s->data[i] = vql_hit(hit, d2->addr, d2->len);
                 s->len[i] = d2->len;
@@ -154,7 +156,7 @@ static __rte_always_inline bool vql_simple_pieces(const struct vql_mem_span *hit
                 s->len[i] = d->len - hdr_len;
         }
         /* A length below the header's has become one of nearly 4 GiB. */
-        return likely(s->head[i] != NULL && s->len[i] - 1 < room);
+        return likely(s->len[i] - 1 < room);
 }
 
 /* An indirect table of two entries, header and packet. */

@@ -95,30 +95,37 @@ bool vql_notify_enable(struct vql_queue *q)
         return vql_queue_has_avail(q);
 }
 
-static bool split_wants_signal(const struct vql_queue *q, uint16_t old, bool valid)
+/*
+ * The positions that were passed are the last `unsignalled` ones.  They can be more than a lap of
+ * the ring, if the driver offers buffers while a burst runs.
+ */
+static bool split_wants_signal(const struct vql_queue *q)
 {
         if (!q->event_idx)
                 return !(load16(&q->avail->flags) & VRING_AVAIL_F_NO_INTERRUPT);
-        return !valid || vql_event_passed(used_event(q), q->last_used, old);
+        return !q->signalled_valid || q->unsignalled > UINT16_MAX ||
+               vql_event_passed(used_event(q), q->last_used,
+                                (uint16_t)(q->last_used - q->unsignalled));
 }
 
-static bool packed_wants_signal(const struct vql_queue *q, uint16_t old, bool valid)
+static bool packed_wants_signal(const struct vql_queue *q)
 {
         uint16_t flags = __atomic_load_n(&q->driver_event->flags, __ATOMIC_ACQUIRE);
-        uint16_t off_wrap, event;
+        uint16_t off_wrap;
+        int32_t behind;
 
         if (flags != VRING_PACKED_EVENT_FLAG_DESC || !q->event_idx)
                 return flags != VRING_PACKED_EVENT_FLAG_DISABLE;
-        if (!valid)
+        if (!q->signalled_valid)
                 return true;
         off_wrap = load16(&q->driver_event->off_wrap);
-        event = off_wrap & SLOT_MASK;
-        /* Slots as distances from the start of the current lap: earlier ones become negative. */
+        /* How many slots ago the driver's slot was passed; positions repeat after two laps. */
+        behind = q->last_used - (off_wrap & SLOT_MASK);
         if (off_wrap >> WRAP_SHIFT != q->used_wrap)
-                event = (uint16_t)(event - q->size);
-        if (q->last_used <= old)
-                old = (uint16_t)(old - q->size);
-        return vql_event_passed(event, q->last_used, old);
+                behind += q->size;
+        if (behind <= 0)
+                behind += 2 * q->size;
+        return (uint32_t)behind <= q->unsignalled;
 }
 
 void vql_signal_always(struct vql_queue *q)
@@ -135,14 +142,12 @@ void vql_signal_always(struct vql_queue *q)
 
 void vql_signal_used(struct vql_queue *q)
 {
-        uint16_t old = q->signalled_used;
-        bool valid = q->signalled_valid;
         bool wanted;
 
         /* Pairs with the driver's fence between asking for interrupts and its last look. */
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
-        wanted = q->packed ? packed_wants_signal(q, old, valid) : split_wants_signal(q, old, valid);
-        q->signalled_used = q->last_used;
+        wanted = q->packed ? packed_wants_signal(q) : split_wants_signal(q);
+        q->unsignalled = 0;
         q->signalled_valid = true;
         if (wanted)
                 vql_signal_always(q);

@@ -36,7 +36,7 @@ void vql_queue_init(struct vql_queue *q, const struct vql_queue_params *p)
         q->last_used = p->at.used;
         q->avail_wrap = p->at.avail_wrap;
         q->used_wrap = p->at.used_wrap;
-        q->signalled_used = p->at.used;
+        q->unsignalled = 0;
         q->signalled_valid = false;
         q->event_idx = vql_has(p->features, VIRTIO_RING_F_EVENT_IDX);
         q->notify_off = false;

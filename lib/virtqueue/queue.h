@@ -97,7 +97,7 @@ struct vql_queue {
         /* ---- line 1: written by every burst ---- */
         _Alignas(VQL_CACHE_LINE) uint16_t last_avail; /* split: free-running; packed: slot */
         uint16_t last_used;
-        uint16_t signalled_used;       /* used position at the last signal (EVENT_IDX) */
+        uint32_t unsignalled;          /* used elements, packed: slots, since the last signal */
         uint8_t avail_wrap, used_wrap; /* packed */
         bool signalled_valid;          /* false: the next publication signals unconditionally */
         bool event_idx;

@@ -75,6 +75,13 @@ static bool signalled(struct ring *r)
         return r->sent != before;
 }
 
+/* As a publication does. */
+static void use(struct ring *r, uint16_t n)
+{
+        r->q.last_used = (uint16_t)(r->q.last_used + n);
+        r->q.unsignalled += n;
+}
+
 /* Two bytes of an area, wherever they lie. */
 static void put16(uint8_t *at, uint16_t v)
 {
@@ -130,14 +137,31 @@ static void test_split_event(void **state)
                                 uint16_t from = (uint16_t)start, to = (uint16_t)(from + moved);
                                 uint16_t event = (uint16_t)(from + off);
 
-                                r->q.signalled_used = from;
+                                r->q.unsignalled = moved;
                                 r->q.signalled_valid = true;
                                 r->q.last_used = to;
                                 put16(used_event_at(r), event);
                                 vql_signal_used(&r->q);
                                 assert_int_equal(signalled(r), passed_by_steps(event, to, from));
-                                assert_int_equal(r->q.signalled_used, to);
+                                assert_int_equal(r->q.unsignalled, 0);
                         }
+        ring_free(r);
+}
+
+/* All indices were passed since the last look. */
+static void test_split_event_far(void **state)
+{
+        struct ring *r = ring_new(event_idx, 256);
+
+        (void)state;
+        r->q.signalled_valid = true;
+        for (uint32_t moved = UINT16_MAX; moved < UINT16_MAX + 3u; moved++) {
+                r->q.unsignalled = moved;
+                r->q.last_used = 5;
+                put16(used_event_at(r), 5);
+                vql_signal_used(&r->q);
+                assert_int_equal(signalled(r), moved > UINT16_MAX);
+        }
         ring_free(r);
 }
 
@@ -148,7 +172,7 @@ static void test_split_flag(void **state)
 
         (void)state;
         for (uint16_t flag = 0; flag < 2; flag++) {
-                r->q.last_used++;
+                use(r, 1);
                 put16(r->area[VQL_AREA_DRIVER], flag);
                 vql_signal_used(&r->q);
                 assert_int_equal(signalled(r), !flag);
@@ -159,7 +183,7 @@ static void test_split_flag(void **state)
         put16(r->area[VQL_AREA_DRIVER], VRING_AVAIL_F_NO_INTERRUPT);
         r->q.signalled_valid = true;
         put16(used_event_at(r), 0);
-        r->q.last_used = 1;
+        use(r, 1);
         vql_signal_used(&r->q);
         assert_true(signalled(r));
         ring_free(r);
@@ -175,10 +199,10 @@ static void first_publication(uint64_t features)
         put16(used_event_at(r), 200);
         if (features)
                 memcpy(r->area[VQL_AREA_DRIVER], &never, sizeof(never));
-        r->q.last_used = 1;
+        use(r, 1);
         vql_signal_used(&r->q);
         assert_true(signalled(r));
-        r->q.last_used = 2;
+        use(r, 1);
         vql_signal_used(&r->q);
         assert_false(signalled(r));
         assert_int_equal(r->q.signals_saved, 1);
@@ -200,7 +224,7 @@ static uint16_t off_wrap(uint32_t at, uint16_t size)
         return (uint16_t)(at % size | (at / size % 2 ? 0u : 1u << 15));
 }
 
-/* From position `from` on by `moved` slots, for each event that there can be. */
+/* From position `from` on by `moved` slots, more than a lap perhaps, past `event` or not. */
 static void packed_move(struct ring *r, uint32_t from, uint32_t moved, uint32_t event)
 {
         const uint16_t size = r->q.size;
@@ -212,7 +236,7 @@ static void packed_move(struct ring *r, uint32_t from, uint32_t moved, uint32_t 
                 want |= off_wrap(at, size) == e.off_wrap;
         memcpy(r->area[VQL_AREA_DRIVER], &e, sizeof(e));
         r->q.signalled_valid = true;
-        r->q.signalled_used = (uint16_t)(from % size);
+        r->q.unsignalled = moved;
         r->q.last_used = (uint16_t)((from + moved) % size);
         r->q.used_wrap = off_wrap(from + moved, size) >> 15;
         vql_signal_used(&r->q);
@@ -228,7 +252,7 @@ static void test_packed_event_small(void **state)
                 struct ring *r = ring_new(packed | event_idx, size);
 
                 for (uint32_t from = 0; from < 2u * size; from++)
-                        for (uint32_t moved = 1; moved <= size; moved++)
+                        for (uint32_t moved = 1; moved <= 5u * size; moved++)
                                 for (uint32_t event = 0; event < 2u * size; event++)
                                         packed_move(r, from, moved, event);
                 ring_free(r);
@@ -240,10 +264,10 @@ static void packed_event_large(uint16_t size)
 {
         struct ring *r = ring_new(packed | event_idx, size);
         const uint32_t starts[] = { 0, 1, size - 2u, size - 1u, size, size + 1u, 2u * size - 1 };
-        const uint32_t moves[] = { 1, 2, 3, size / 2u, size - 1u, size };
+        const uint32_t moves[] = { 1, 2, size / 2u, size, size + 1u, 2u * size - 1, 2u * size };
 
         for (int i = 0; i < 7; i++)
-                for (int k = 0; k < 6; k++)
+                for (int k = 0; k < 7; k++)
                         for (int off = -3; off <= 3; off++) {
                                 uint32_t lap = 2u * size;
 
@@ -286,7 +310,7 @@ static void test_packed_flags(void **state)
                 const struct vring_packed_desc_event e = { 5 | 1 << 15, rows[i].flags };
 
                 memcpy(r->area[VQL_AREA_DRIVER], &e, sizeof(e));
-                r->q.last_used = 1;
+                use(r, 1);
                 vql_signal_used(&r->q);
                 assert_int_equal(signalled(r), rows[i].signal);
                 ring_free(r);
@@ -493,6 +517,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_event_passed),
                 cmocka_unit_test(test_split_event),
+                cmocka_unit_test(test_split_event_far),
                 cmocka_unit_test(test_split_flag),
                 cmocka_unit_test(test_first_publication),
                 cmocka_unit_test(test_packed_event_small),

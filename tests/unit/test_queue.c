@@ -70,7 +70,7 @@ static void test_position(void **state)
         assert_int_equal(c.used, 10);
         assert_int_equal(c.avail_wrap, 1);
         assert_int_equal(c.used_wrap, 0);
-        assert_int_equal(q.signalled_used, 10);
+        assert_int_equal(q.unsignalled, 0);
 }
 
 /* The header's length (virtio 1.2, 5.1.6.1 and its legacy note). */
