@@ -117,7 +117,7 @@ class Daemon(Folder):
         env = {**os.environ, "NOTIFY_SOCKET": str(self.folder / "notify"), **environment}
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen([VQLIFTD, "-c", str(self.config)], env=env, stderr=log)
-        self.addCleanup(self.stop, self.process)
+        self.addCleanup(self.end_well, self.process)
         self.wait_notify("READY=1")
 
     def stop(self, process, sent=signal.SIGTERM):
@@ -125,6 +125,10 @@ class Daemon(Folder):
             process.send_signal(sent)
             process.wait(DEADLINE)
         return process.returncode
+
+    def end_well(self, process):
+        """Sanitizers tell of what they found by the exit status."""
+        self.assertIn(self.stop(process), (0, -signal.SIGKILL), self.log())
 
     def wait_notify(self, line):
         while line not in self.notify.recv(4096).decode().split("\n"):
