@@ -226,14 +226,12 @@ static void stop_all(struct vql_port *p)
                 stop_ring(p, i);
 }
 
-/* A device reset: the rings begin at their initial position next time. */
+/* A device reset: the session keeps the positions for questions, the rings begin anew. */
 static void reset_all(struct vql_port *p)
 {
         stop_all(p);
-        for (uint16_t i = 0; i < p->offer.max_rings; i++) {
-                p->session->vring[i].base = 0;
+        for (uint16_t i = 0; i < p->offer.max_rings; i++)
                 vql_journal_end(p->journal, i);
-        }
 }
 
 static int apply_parked(struct vql_port *p, unsigned int changes, uint16_t ring,

@@ -51,6 +51,13 @@ struct vql_vring *vql_call_vring(struct vql_call *c, uint32_t index)
         return &c->s->vring[index];
 }
 
+uint32_t vql_call_position(const struct vql_vring *v)
+{
+        bool touched = v->base_set || v->addr_set; /* since the last reset, if there was one */
+
+        return touched ? v->base : v->reset_base;
+}
+
 void vql_call_release(struct vql_call *c)
 {
         vql_mem_table_put(c->old.mem);

@@ -51,6 +51,9 @@ int vql_call_take_fd(struct vql_call *c, unsigned int i);
 /* The ring of that index, with c->ring set; or NULL and a sentence.  The only way to a ring. */
 struct vql_vring *vql_call_vring(struct vql_call *c, uint32_t index);
 
+/* Where a ring stands, for a front-end that asks: a device reset does not change the answer. */
+uint32_t vql_call_position(const struct vql_vring *v);
+
 /* Close what the call replaced and what it did not take. */
 void vql_call_release(struct vql_call *c);
 

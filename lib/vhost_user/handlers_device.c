@@ -42,6 +42,7 @@ static void begin_reset(struct vql_call *c)
                 struct vql_vring *v = &s->vring[i];
 
                 *v = (struct vql_vring){
+                        .base = vql_call_position(v),
                         .kick_fd = v->kick_fd,
                         .call_fd = v->call_fd,
                         .err_fd = v->err_fd,
@@ -54,12 +55,18 @@ static void begin_reset(struct vql_call *c)
         c->changes |= VQL_CHANGE_RESET;
 }
 
+/* QEMU 7.2 resets the device before it asks where the rings stopped, also when the guest is only
+ * paused: the answer must outlive the reset. */
 static void finish_reset(struct vql_call *c)
 {
         for (unsigned int i = 0; i < c->s->offer->max_rings; i++) {
-                vql_fd_close(&c->s->vring[i].kick_fd);
-                vql_fd_close(&c->s->vring[i].call_fd);
-                vql_fd_close(&c->s->vring[i].err_fd);
+                struct vql_vring *v = &c->s->vring[i];
+
+                v->reset_base = v->base;
+                v->base = 0;
+                vql_fd_close(&v->kick_fd);
+                vql_fd_close(&v->call_fd);
+                vql_fd_close(&v->err_fd);
         }
 }
 

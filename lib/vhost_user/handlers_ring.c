@@ -68,7 +68,10 @@ int vql_handle_get_vring_base(struct vql_call *c)
 void vql_finish_get_vring_base(struct vql_call *c, int err)
 {
         struct vql_vring *v = &c->s->vring[c->ring];
-        struct vql_wire_state reply = { .index = c->ring, .num = v->base };
+        struct vql_wire_state reply = {
+                .index = c->ring,
+                .num = vql_call_position(v),
+        };
 
         vql_fd_close(&v->kick_fd);
         v->kick_set = false;

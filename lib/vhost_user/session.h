@@ -55,8 +55,9 @@ enum vql_protocol_feature {
 
 /* One ring as the front-end wants it.  File descriptors are the session's; -1 means none. */
 struct vql_vring {
-        uint32_t num;  /* SET_VRING_NUM; 0: not yet */
-        uint32_t base; /* SET_VRING_BASE, raw: decoded when the ring starts */
+        uint32_t num;        /* SET_VRING_NUM; 0: not yet */
+        uint32_t base;       /* SET_VRING_BASE, raw: decoded when the ring starts */
+        uint32_t reset_base; /* where a device reset stopped it: GET_VRING_BASE may still ask */
         uint64_t desc_uva, avail_uva, used_uva, log_gpa; /* SET_VRING_ADDR */
         int kick_fd, call_fd, err_fd;
         bool addr_set, base_set;
@@ -71,7 +72,7 @@ enum vql_change {
         VQL_CHANGE_MEMORY = 1 << 1,    /* session->mem replaced */
         VQL_CHANGE_FEATURES = 1 << 2,  /* session->features */
         VQL_CHANGE_LOG = 1 << 3,       /* session->log replaced */
-        VQL_CHANGE_RESET = 1 << 4,     /* device reset: all rings must stop */
+        VQL_CHANGE_RESET = 1 << 4,     /* device reset: all rings must stop and tell their base */
         VQL_CHANGE_RING_STOP = 1 << 5, /* GET_VRING_BASE: vring[ring] must stop and tell its base */
         VQL_CHANGE_INFLIGHT = 1 << 6,  /* session->inflight replaced */
         VQL_CHANGE_CALL = 1 << 7,      /* vring[ring].call_fd alone: never restarts a ring */
@@ -86,7 +87,8 @@ struct vql_session_host {
          * VQL_CHANGE_RING, _CALL and _RING_STOP.  When it returns, what the change replaced is no
          * longer in use: the session frees it (old memory table, old log, old fds).  On an error
          * the message fails with it, the rings that cannot run are stopped, and the port is
-         * consistent.  For _RING_STOP the host sets vring[ring].base to the final position.
+         * consistent.  For _RING_STOP the host sets vring[ring].base to the final position, for
+         * _RESET that of every ring that ran.
          */
         int (*apply)(void *host, unsigned int changes, uint16_t ring, struct vql_error *e);
         int (*send_rarp)(void *host, const uint8_t mac[6], struct vql_error *e);

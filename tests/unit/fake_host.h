@@ -19,6 +19,7 @@ struct fake_host {
         unsigned int changes; /* of the last time */
         uint16_t ring;
         uint32_t final_base; /* what a stopped ring's base becomes */
+        bool leave_base;     /* or not: as if it had stopped before */
         int fails;           /* errno that apply(), send_rarp() and set_mtu() fail with, or 0 */
         uint8_t mac[6];
         uint16_t mtu;
@@ -42,7 +43,7 @@ static inline int fake_host_apply(void *host, unsigned int changes, uint16_t rin
         h->ring = ring;
         if (h->look)
                 h->look(h);
-        if (changes & VQL_CHANGE_RING_STOP)
+        if ((changes & VQL_CHANGE_RING_STOP) && !h->leave_base)
                 h->session->vring[ring].base = h->final_base;
         return fake_host_answer(h, e);
 }
