@@ -6,6 +6,7 @@ import pathlib
 import re
 import shlex
 import subprocess
+import tempfile
 
 import tree as t
 
@@ -22,6 +23,9 @@ NEEDED = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "LICENS
 FIRST_COMMANDS = ["sudo tools/demo", "sudo tests/run"]
 PATHS = re.compile(r"`((?:include|lib|sw-fallback|drivers|tools|tests|doc)/[\w./-]*[\w/])`")
 LINKS = re.compile(r"\]\(([^)#\s]+)(?:#[\w-]+)?\)")
+YAML = re.compile(r"^```yaml\n([\s\S]*?)^```$", re.MULTILINE)
+# A line by itself is that of a port.
+PORT = "ports:\n  - name: x\n    socket: /run/x.sock\n    "
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -98,6 +102,22 @@ def check_meson_options(tree, arguments, say):
             say(f"meson_options.txt has no {m.group(1)}")
 
 
+def check_configuration(tree, text, say):
+    """The daemon itself must accept it."""
+    binary = tree.build / BUILT["vqliftd"]
+    if not binary.exists():
+        say("vqliftd is not built")
+        return
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+        file.write(text if text.startswith(("daemon:", "ports:", "#")) else PORT + text)
+        file.flush()
+        done = subprocess.run([str(binary), "-t", "-c", file.name], capture_output=True, text=True,
+                              check=False, timeout=20)
+    if done.returncode:
+        said = (done.stdout + done.stderr).strip().splitlines() or ["no reason given"]
+        say(f"vqliftd -t refuses this: {said[-1]}")
+
+
 def check_document(tree, path, report):
     text = tree.text(path)
     folder = pathlib.PurePosixPath(path).parent
@@ -107,6 +127,8 @@ def check_document(tree, path, report):
     for line, m in t.matches(text, LINKS.pattern):
         if "://" not in m.group(1) and not (tree.root / folder / m.group(1)).exists():
             report.bad(path, line, f"the link to {m.group(1)} leads nowhere")
+    for line, m in t.matches(text, YAML.pattern):
+        check_configuration(tree, m.group(1), lambda what, n=line: report.bad(path, n, what))
     for line, words in commands(text):
         report.look()
         check_command(tree, words, lambda what, n=line: report.bad(path, n, what))
@@ -119,6 +141,9 @@ def check(tree, report):
     for path in tree.files(".md"):
         report.look()
         check_document(tree, path, report)
+    for path in tree.files(".yaml", under="doc/"):
+        report.look()
+        check_configuration(tree, tree.text(path), lambda what, f=path: report.bad(f, 1, what))
     if "README.md" in tree.files():
         first = [" ".join(words) for _, words in commands(tree.text("README.md"))][:2]
         if first != FIRST_COMMANDS:
@@ -126,19 +151,25 @@ def check(tree, report):
 
 
 def prepare(tree):
-    """A CLI with the verbs `port add`, and an option -j."""
+    """A CLI with the verbs `port add`, and an option -j; a daemon that likes all but `wrong`."""
     cli = tree.build / BUILT["vqlift"]
     cli.parent.mkdir(parents=True)
     cli.write_text("#!/bin/sh\necho 'Commands:\n  port add NAME   Add.\nOptions:\n  -j'\n")
     cli.chmod(0o755)
+    if "daemon" in tree.files():
+        daemon = tree.build / BUILT["vqliftd"]
+        daemon.parent.mkdir(parents=True)
+        daemon.write_text("#!/bin/sh\n! grep wrong $3\n")
+        daemon.chmod(0o755)
 
 
 SCRIPT = "#!/bin/sh\n"
 README = "# vqlift\n```sh\nsudo tools/demo\nsudo tests/run\n```\n"
 
 
-def sample(more="", expect=None, first=README):
+def sample(more="", expect=None, first=README, **other):
     files = {name: "x\n" for name in NEEDED}
+    files.update(other)
     files.update({"tools/demo": SCRIPT, "tests/run": SCRIPT, "README.md": first + more})
     return t.Sample(files, expect)
 
@@ -158,6 +189,8 @@ SAMPLES = [
     sample(shell("frobnicate"), "frobnicate is neither"),
     sample(shell("meson setup build -Dnone=true"), "meson_options.txt has no none"),
     sample("`lib/none.c`\n", "README.md:6: lib/none.c is not in the tree"),
+    sample("```yaml\nuplink: right\n```\n", daemon="x\n"),
+    sample("```yaml\nuplink: wrong\n```\n", "README.md:6: vqliftd -t refuses", daemon="x\n"),
     sample("[x](none.md)\n", "the link to none.md leads nowhere"),
 ]
 
