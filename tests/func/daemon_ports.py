@@ -106,6 +106,7 @@ class Ports(daemon_life.Daemon):
         self.assertFalse((self.folder / "a").exists())
 
     def test_end(self):
+        self.assertEqual((self.folder / "run/state").stat().st_mode & 0o7777, 0o700)
         self.assertTrue((self.folder / "a").is_socket())
         self.assertEqual(self.stop(self.process), 0)
         self.assertFalse((self.folder / "a").exists())

@@ -54,7 +54,7 @@ static void look_at_daemon(const json_t *daemon)
 
         if (vql_daemon_params_init(&p, daemon, why, sizeof(why)) == 0) {
                 require(p.params.n_worker_cpus <= VQL_DAEMON_MAX_WORKERS);
-                require(p.params.memory_mb >= 32);
+                require(p.params.memory_mb >= 64);
         }
         vql_daemon_params_fini(&p);
 }

@@ -160,7 +160,6 @@ class Life(Daemon):
             self.start()
             self.assertEqual(self.control.stat().st_mode & 0o7777, 0o660)
             self.assertEqual(self.control.parent.stat().st_mode & 0o7777, 0o755)
-            self.assertEqual((self.folder / "run/state").stat().st_mode & 0o7777, 0o700)
             self.assertEqual(self.stop(self.process, sent), 0)
             self.wait_notify("STOPPING=1")
             self.assertFalse(self.control.exists())

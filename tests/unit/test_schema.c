@@ -130,7 +130,7 @@ static const struct verdict daemons[] = {
           "a list of 0, expected an integer, 1 to 128 or a list of 1 to 128 CPU numbers" },
         { "{'workers': 0}", "workers",
           "0, expected an integer, 1 to 128 or a list of 1 to 128 CPU numbers" },
-        { "{'memory': 31}", "memory", "31, expected 32 to 1048576" },
+        { "{'memory': 63}", "memory", "63, expected 64 to 1048576" },
         RIGHT("{'huge': 'no'}"),
         { "{'huge': false}", "huge", "false, expected \"auto\" or \"no\"" },
         RIGHT("{'pci': ['0000:03:00.0', '0000:3b:1f.7']}"),

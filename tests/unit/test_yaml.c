@@ -125,7 +125,7 @@ static void test_places(void **state)
                "device arguments, a PCI address or the name of a device\n");
         expect("\n\n- 1\n", "F:3: a list of 1, expected the keys daemon and ports\n");
         expect("daemon: {memory: 1}\nprots: []\n",
-               "F:1: daemon.memory: 1, expected 32 to 1048576\n"
+               "F:1: daemon.memory: 1, expected 64 to 1048576\n"
                "F:2: prots: unknown key, did you mean \"ports\"?\n");
 }
 

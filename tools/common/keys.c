@@ -219,7 +219,7 @@ static const struct vql_rule workers_rule = {
 
 static const struct vql_rule memory_rule = {
         .type = VQL_RULE_INTEGER,
-        .min = 32,
+        .min = 64,
         .max = 1048576,
 };
 

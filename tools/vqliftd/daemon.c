@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <systemd/sd-daemon.h>
@@ -81,21 +80,18 @@ static int refuse_value(const struct daemon *d, const char *path, int err, const
 static int find_group(const struct daemon *d, gid_t *ret_gid)
 {
         const json_t *group = json_object_get(vql_config_daemon(&d->config), "control-group");
+        const char *name = json_string_value(group);
         char why[ERROR_BYTES];
         struct group *found;
 
-        if (!group) {
-                *ret_gid = (gid_t)-1;
-                return 0;
-        }
-        if (json_is_integer(group)) {
+        *ret_gid = (gid_t)-1;
+        if (json_is_integer(group))
                 *ret_gid = (gid_t)json_integer_value(group);
+        if (!name)
                 return 0;
-        }
-        found = getgrnam(json_string_value(group));
+        found = getgrnam(name);
         if (!found) {
-                snprintf(why, sizeof(why), "\"%s\", expected a group that exists",
-                         json_string_value(group));
+                snprintf(why, sizeof(why), "\"%s\", expected a group that exists", name);
                 return refuse_value(d, "daemon.control-group", -EINVAL, why);
         }
         *ret_gid = found->gr_gid;
@@ -114,13 +110,6 @@ static int open_control(struct daemon *d)
         return vql_control_socket_open(json_string_value(path), gid, &d->log, &d->socket);
 }
 
-static int make_state_dir(const struct daemon *d, const char *state_dir)
-{
-        if (!state_dir || mkdir(state_dir, 0700) == 0 || errno == EEXIST)
-                return 0;
-        return refuse_value(d, "daemon.state-dir", -errno, strerror(errno));
-}
-
 static int create_library(struct daemon *d)
 {
         char why[ERROR_BYTES] = "";
@@ -135,12 +124,9 @@ static int create_library(struct daemon *d)
         p.params.log = vql_logger_write;
         p.params.log_arg = &d->log;
         p.params.log_level = d->log.level;
-        r = make_state_dir(d, p.params.state_dir);
-        if (r == 0) {
-                r = vql_create(&p.params, &d->vql, why, sizeof(why));
-                if (r < 0)
-                        vql_logger_print(&d->log, LOG_ERR, "%s", why);
-        }
+        r = vql_create(&p.params, &d->vql, why, sizeof(why));
+        if (r < 0)
+                vql_logger_print(&d->log, LOG_ERR, "%s", why);
         vql_daemon_params_fini(&p);
         return r;
 }
