@@ -32,9 +32,11 @@ static uint64_t now_us(void)
 
 static void end_session(struct vql_port *p)
 {
+        /* A front-end that sees the end of its connection takes the rings over: QEMU completes
+         * what is in them from then on.  So they stop first. */
+        vql_port_stop_rings(p);
         vql_connection_free(p->connection);
         p->connection = NULL;
-        vql_port_stop_rings(p);
         vql_session_fini(p->session);
         free(p->session);
         p->session = NULL;
