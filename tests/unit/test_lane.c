@@ -191,7 +191,7 @@ static void device_hash_chooses_the_ring(void **state)
                 rx[i] = add_rx(lane);
         s = lane_open(lane);
         for (uint32_t i = 0; i < 4; i++) {
-                struct rte_mbuf *m = make_packet(1, 0);
+                struct rte_mbuf *m = make_packet(pool, 1, 0);
 
                 m->ol_flags = RTE_MBUF_F_RX_RSS_HASH;
                 m->hash.rss = i << 30;
@@ -353,7 +353,7 @@ static void lane_of_several_queues(void **state)
         lane->rx_stride = 2;
         s = lane_open(lane);
         for (uint16_t q = 0; q < 5; q++) {
-                struct rte_mbuf *m = make_packet(9, (uint8_t)q);
+                struct rte_mbuf *m = make_packet(pool, 9, (uint8_t)q);
 
                 assert_int_equal(vql_uplink_send(u, q, &m, 1), 0);
         }

@@ -57,14 +57,14 @@ static inline void note_touch(struct fake *f)
 }
 
 /* A UDP packet of 60 bytes; its last byte says which buffer it was in. */
-static inline struct rte_mbuf *make_packet(uint16_t port, uint8_t mark)
+static inline struct rte_mbuf *make_packet(struct rte_mempool *from, uint16_t port, uint8_t mark)
 {
         static const uint8_t head[] = {
                 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0,  0,  0, 1,  8,   0, /* Ethernet */
                 0x45, 0,    0,    46,   0,    0,    0, 0, 64, 17, 0, 0,  192, 0,
                 2,    1,    192,  0,    2,    2,    0, 9, 0,  9,  0, 26, 0,   0,
         };
-        struct rte_mbuf *m = rte_pktmbuf_alloc(pool);
+        struct rte_mbuf *m = rte_pktmbuf_alloc(from);
         uint8_t *p = m ? (uint8_t *)rte_pktmbuf_append(m, 60) : NULL;
 
         if (!p)
@@ -101,7 +101,7 @@ static inline uint16_t fake_dequeue(struct vql_queue *q, struct rte_mempool *fro
                 return 0;
         }
         for (i = 0; i < n; i++) {
-                pkts[i] = make_packet(f->port, (uint8_t)q->last_avail);
+                pkts[i] = make_packet(from, f->port, (uint8_t)q->last_avail);
                 if (!pkts[i])
                         break;
                 q->last_avail++;

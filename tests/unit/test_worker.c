@@ -206,7 +206,7 @@ static void worker_sends_what_is_injected(void **state)
         (void)state;
         attach(w, lane);
         for (unsigned int i = 0; i < 20; i++) {
-                assert_null(atomic_exchange(&lane->inject, make_packet(9, (uint8_t)i)));
+                assert_null(atomic_exchange(&lane->inject, make_packet(pool, 9, (uint8_t)i)));
                 vql_worker_wake(w);
                 wait_until(atomic_load(&rx->got) == i + 1);
                 assert_null(atomic_load(&lane->inject));
