@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "bare_queue.h"
 #include "base/bits.h"
 #include "virtqueue/features.h"
 
@@ -87,31 +88,13 @@ void dp_fail(const struct dp_rig *r, int line, const char *fmt, ...)
 
 /* ---- the world ---- */
 
-static struct vql_mem_table *make_table(const struct fe_memory *m)
-{
-        struct vql_region *regions[8];
-        struct vql_mem_table *table;
-        struct vql_error e;
-
-        for (unsigned int i = 0; i < m->n; i++) {
-                const struct fe_region_spec *s = &m->region[i].spec;
-                const struct vql_region_desc desc = { s->gpa, s->size, s->uva, s->offset };
-
-                assert_int_equal(vql_region_map(&desc, m->region[i].fd, -1, &regions[i], &e), 0);
-        }
-        assert_int_equal(vql_mem_table_new(regions, m->n, &table, &e), 0);
-        for (unsigned int i = 0; i < m->n; i++)
-                vql_region_put(regions[i]);
-        return table;
-}
-
 void dp_world_init(struct dp_world *w)
 {
         uint64_t end = 0;
 
         for (int i = 0; i < DP_LAYOUTS; i++) {
                 assert_int_equal(fe_memory_new_layout((enum fe_layout)i, &w->mem[i]), 0);
-                w->table[i] = make_table(w->mem[i]);
+                w->table[i] = bare_table_new(w->mem[i]);
                 if (fe_memory_end(w->mem[i]) > end)
                         end = fe_memory_end(w->mem[i]);
         }
@@ -192,51 +175,28 @@ static uint64_t features(const struct dp_scenario *s)
 
         if (s->header != DP_HEADER_LEGACY)
                 f |= vql_bit(VIRTIO_F_VERSION_1);
-        if (t->packed)
-                f |= vql_bit(VIRTIO_F_RING_PACKED);
         if (t->mergeable)
                 f |= vql_bit(VIRTIO_NET_F_MRG_RXBUF);
         if (t->offloads)
                 f |= vql_bit(t->rx ? VIRTIO_NET_F_GUEST_CSUM : VIRTIO_NET_F_CSUM);
-        if (s->event_idx)
-                f |= vql_bit(VIRTIO_RING_F_EVENT_IDX);
-        if (s->in_order)
-                f |= vql_bit(VIRTIO_F_IN_ORDER);
         return f;
 }
 
 static void make_queue(struct dp_rig *r)
 {
-        const struct fe_areas areas = fe_driver_areas(r->d);
-        const struct dp_scenario *s = &r->s;
-        struct vql_queue_params p = {
-                .desc_gpa = areas.desc,
-                .device_gpa = areas.device,
-                .mem = r->world->table[s->layout],
-                .features = features(s),
-                .at = { s->start, s->start, 0, 0 },
-                .index = 1,
-                .size = s->size,
-                .rx = s->instance->traits.rx,
+        const struct vql_traits *t = &r->s.instance->traits;
+        const struct bare_params p = {
+                .d = r->d,
+                .table = r->world->table[r->s.layout],
+                .features = features(&r->s),
+                .rx = t->rx,
                 .call_fd = r->world->call_fd,
+                .log = t->logging ? &r->log : NULL,
         };
-        const uint64_t gpa[] = { areas.desc, areas.driver, areas.device };
 
-        /* The product's own mapping, not that of the driver. */
-        for (int i = 0; i < VQL_AREA_COUNT; i++) {
-                uint64_t len =
-                        vql_area_bytes((enum vql_ring_area)i, s->size, s->instance->traits.packed);
-
-                p.area[i] = vql_mem_uva(p.mem, fe_memory_uva(r->mem, gpa[i], len), len, NULL);
-                assert_non_null(p.area[i]);
-        }
-        if (s->instance->traits.packed)
-                p.at.avail_wrap = p.at.used_wrap = !s->wrap_0;
-        vql_queue_init(&r->q, &p);
         r->log = (struct vql_dirty_log){ r->world->bits[0], r->world->log_bytes, 0 };
-        if (s->instance->traits.logging)
-                r->q.log = &r->log;
-        assert_ptr_equal(vql_burst_select(&r->q), s->instance);
+        bare_queue_init(&r->q, &p);
+        assert_ptr_equal(vql_burst_select(&r->q), r->s.instance);
 }
 
 static void clear_logs(struct dp_rig *r)

@@ -24,6 +24,7 @@
 #include <rte_common.h>
 #include <rte_mbuf.h>
 
+#include "bare_queue.h"
 #include "base/bits.h"
 #include "frontend/driver.h"
 #include "memory/memory.h"
@@ -42,7 +43,6 @@ struct pair {
         struct fe_seg seg[RING];
         bool rx;
         int call_fd, kick_fd;
-        struct rte_mempool *pool;
         atomic_bool done; /* the driver has all it wanted */
         uint32_t random;
         struct vql_queue q;
@@ -58,41 +58,6 @@ static uint32_t rnd(struct pair *p, uint32_t below)
 }
 
 /* ---- set-up ---- */
-
-static void make_memory(struct pair *p)
-{
-        const struct vql_region_desc *desc;
-        struct vql_region *region;
-        struct vql_error e;
-
-        assert_int_equal(fe_memory_new_layout(FE_ONE_REGION, &p->mem), 0);
-        desc = &(struct vql_region_desc){
-                .size = p->mem->region[0].spec.size,
-                .uva = p->mem->region[0].spec.uva,
-        };
-        assert_int_equal(vql_region_map(desc, p->mem->region[0].fd, -1, &region, &e), 0);
-        assert_int_equal(vql_mem_table_new(&region, 1, &p->table, &e), 0);
-        vql_region_put(region);
-}
-
-static void make_queue(struct pair *p, uint64_t features)
-{
-        const struct fe_areas areas = fe_driver_areas(p->d);
-        const uint64_t gpa[] = { areas.desc, areas.driver, areas.device };
-        struct vql_queue_params params = {
-                .mem = p->table,
-                .features = features,
-                .size = RING,
-                .rx = p->rx,
-                .call_fd = p->call_fd,
-        };
-
-        for (int i = 0; i < VQL_AREA_COUNT; i++)
-                params.area[i] = vql_mem_uva(p->table, fe_memory_uva(p->mem, gpa[i], 4), 4, NULL);
-        params.at.avail_wrap = params.at.used_wrap = vql_has(features, VIRTIO_F_RING_PACKED);
-        vql_queue_init(&p->q, &params);
-        assert_non_null(vql_burst_select(&p->q));
-}
 
 static struct pair *pair_new(uint64_t features, bool rx)
 {
@@ -111,12 +76,19 @@ static struct pair *pair_new(uint64_t features, bool rx)
         p->call_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
         p->kick_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
         assert_true(p->call_fd >= 0 && p->kick_fd >= 0);
-        make_memory(p);
+        assert_int_equal(fe_memory_new_layout(FE_ONE_REGION, &p->mem), 0);
+        p->table = bare_table_new(p->mem);
         params.mem = p->mem;
         assert_int_equal(fe_driver_new(&params, &p->d, &e), 0);
         for (int i = 0; i < RING; i++)
                 assert_int_equal(fe_seg_alloc(p->mem, 0, BYTES, rx, &p->seg[i]), 0);
-        make_queue(p, features);
+        bare_queue_init(&p->q, &(struct bare_params){
+                                       .d = p->d,
+                                       .table = p->table,
+                                       .features = vql_bit(VIRTIO_F_VERSION_1),
+                                       .rx = rx,
+                                       .call_fd = p->call_fd,
+                               });
         return p;
 }
 
@@ -236,7 +208,7 @@ static void run_driver(struct pair *p, bool event_idx)
 static void sleep_and_wake(uint64_t features, bool rx)
 {
         const uint64_t one = 1;
-        struct pair *p = pair_new(features | vql_bit(VIRTIO_F_VERSION_1), rx);
+        struct pair *p = pair_new(features, rx);
         pthread_t device;
 
         assert_int_equal(pthread_create(&device, NULL, run_device, p), 0);
