@@ -175,6 +175,19 @@ class Life(Daemon):
         ignored = int(status.split("SigIgn:")[1].split()[0], 16)
         self.assertTrue(ignored & 1 << signal.SIGPIPE - 1)
 
+    def test_without_standard_streams(self):
+        self.write(f"[{self.port('a')}]")
+        process = subprocess.Popen(["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", VQLIFTD, "-c",
+                                    str(self.config)])
+        self.addCleanup(self.stop, process)
+        until(self.control.exists, "a control socket")
+        until(lambda: self.cli("show", "version").returncode == 0, "an answer")
+        # Nothing but the answer comes over the socket.
+        self.assertEqual(self.ask(b'{"jsonrpc":"2.0","method":"version"}\n'), b"")
+        for fd in range(3):
+            self.assertEqual(os.readlink(f"/proc/{process.pid}/fd/{fd}"), "/dev/null")
+        self.assertEqual(self.stop(process), 0)
+
     def test_second_daemon(self):
         self.write(f"[{self.port('a')}]")
         self.start()

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <fcntl.h>
 #include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <jansson.h>
 
@@ -113,11 +115,25 @@ static int test_config(const char *path)
         return EXIT_ENDED;
 }
 
+/* Started without standard streams, the daemon must not log into its first socket. */
+static void fill_standard_streams(void)
+{
+        int fd;
+
+        do {
+                fd = open("/dev/null", O_RDWR);
+        } while (fd >= 0 && fd <= STDERR_FILENO);
+        if (fd >= 0)
+                close(fd);
+}
+
 int main(int argc, char **argv)
 {
         struct arguments a = { .options = { .config = VQL_DEFAULT_CONFIG, .log_level = -1 } };
-        int code = read_arguments(argc, argv, &a);
+        int code;
 
+        fill_standard_streams();
+        code = read_arguments(argc, argv, &a);
         if (code >= 0)
                 return code;
         if (a.test)
