@@ -66,7 +66,8 @@ int fe_fault_inject(const struct fe_ring_fault *f, struct fe_driver *d, struct f
 
 /*
  * A second guest CPU that keeps changing one aligned word between two values while the device may
- * be reading it (double fetches).  `bytes` is 1, 2, 4 or 8.
+ * be reading it (double fetches).  `bytes` is 1, 2, 4 or 8.  If we write there meanwhile, give it
+ * an alias of the word (fe_memory_alias()).
  */
 struct fe_flipper;
 int fe_flipper_start(void *word, unsigned int bytes, uint64_t a, uint64_t b,

@@ -264,6 +264,26 @@ uint64_t fe_memory_uva(const struct fe_memory *m, uint64_t gpa, uint64_t len)
         return r->spec.uva + (gpa - r->spec.gpa);
 }
 
+void *fe_memory_alias(const struct fe_memory *m, uint64_t gpa)
+{
+        const struct fe_region *r = find(m, gpa);
+        uint64_t in_file;
+        uint8_t *page;
+
+        if (!r)
+                return NULL;
+        in_file = r->spec.offset + (gpa - r->spec.gpa);
+        page = mmap(NULL, FE_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, r->fd,
+                    (off_t)(in_file / FE_PAGE * FE_PAGE));
+        return page == MAP_FAILED ? NULL : page + in_file % FE_PAGE;
+}
+
+void fe_memory_unalias(void *alias)
+{
+        if (alias)
+                munmap((uint8_t *)alias - (uintptr_t)alias % FE_PAGE, FE_PAGE);
+}
+
 uint64_t fe_memory_end(const struct fe_memory *m)
 {
         uint64_t end = 0;

@@ -76,6 +76,10 @@ int fe_memory_truncate(struct fe_memory *m, unsigned int index, uint64_t bytes);
 /* Translation.  NULL, or 0 for UVA, if [gpa, gpa + len) is not inside one region. */
 void *fe_memory_at(const struct fe_memory *m, uint64_t gpa, uint64_t len);
 uint64_t fe_memory_uva(const struct fe_memory *m, uint64_t gpa, uint64_t len);
+/* The same byte in a mapping of its own, as a second CPU sees it: what is stored there is, for
+ * sanitizers too, not a store of ours.  NULL if it cannot be mapped.  Not for huge pages. */
+void *fe_memory_alias(const struct fe_memory *m, uint64_t gpa);
+void fe_memory_unalias(void *alias); /* NULL is fine */
 /* First GPA behind all regions. */
 uint64_t fe_memory_end(const struct fe_memory *m);
 

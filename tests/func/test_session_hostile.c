@@ -264,9 +264,9 @@ static void flicker(struct guest *g, const struct flip *f, struct fe_fault_room 
 
         assert_true(fe_net_refill(g->net) >= 0);
         assert_int_equal(fe_fault_inject(&right, r->driver, room), 0);
-        word = fe_memory_at(g->fe->setup.mem, f->header ? room->at : room->table + 16, 16);
+        word = fe_memory_alias(g->fe->setup.mem,
+                               (f->header ? room->at : room->table + 16) + f->offset);
         assert_non_null(word);
-        word += f->offset;
         memcpy(&value, word, f->bytes);
         assert_int_equal(fe_flipper_start(word, f->bytes, value, f->value, &flipper), 0);
         for (unsigned int i = 0; i < FLIPS; i++) {
@@ -277,6 +277,7 @@ static void flicker(struct guest *g, const struct flip *f, struct fe_fault_room 
                 assert_int_equal(fe_fault_inject(&right, r->driver, room), 0);
         }
         fe_flipper_stop(flipper);
+        fe_memory_unalias(word);
         revive(g);
         guest_traffic(g, 20);
 }
