@@ -7,6 +7,8 @@
  * the whole burst visible with one store.  The order is always that of IN_ORDER, negotiated or not.
  */
 
+#include <string.h>
+
 #include "sw-fallback/claim.h"
 #include "virtqueue/notify.h"
 

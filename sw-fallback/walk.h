@@ -8,6 +8,8 @@
  * borders between memory regions, reads each descriptor once, and bounds every loop.
  */
 
+#include <string.h>
+
 #include "sw-fallback/claim.h"
 
 struct vql_walk {
