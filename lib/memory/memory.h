@@ -50,6 +50,13 @@ int vql_region_map(const struct vql_region_desc *d, int fd, int broken_fd,
 struct vql_region *vql_region_get(struct vql_region *r);
 void vql_region_put(struct vql_region *r); /* NULL is fine; the last one unmaps */
 const struct vql_region_desc *vql_region_desc(const struct vql_region *r);
+/*
+ * QEMU up to 7.2 announces each region once for every queue pair, and takes it back as often.
+ * Repeat: if d and fd are the same part of the same file at the same addresses, count that and
+ * return true.  Retract: take one announcement back; true if it is the last one, which stays.
+ */
+bool vql_region_repeat(struct vql_region *r, const struct vql_region_desc *d, int fd);
+bool vql_region_retract(struct vql_region *r);
 
 /* A span that is contiguous in the guest and in this process; kept by a reader as "last hit". */
 struct vql_mem_span {

@@ -3,7 +3,10 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 
 /*
  * Every use of gpa + size and uva + size relies on these checks.  Offsets in units of a guest page
@@ -25,6 +28,17 @@ static int check_desc(const struct vql_region_desc *d, struct vql_error *e)
         return 0;
 }
 
+static int identify(struct vql_region *r, int fd, struct vql_error *e)
+{
+        struct stat st;
+
+        if (fstat(fd, &st) < 0)
+                return vql_fail(e, errno, "fstat: %s", strerror(errno));
+        r->device = st.st_dev;
+        r->inode = st.st_ino;
+        return 0;
+}
+
 int vql_region_map(const struct vql_region_desc *d, int fd, int broken_fd,
                    struct vql_region **ret_region, struct vql_error *e)
 {
@@ -34,12 +48,15 @@ int vql_region_map(const struct vql_region_desc *d, int fd, int broken_fd,
 
         if (!r)
                 goto fail;
-        r->refs = 1;
+        r->refs = r->announced = 1;
         r->desc = *d;
         ret = check_desc(d, &why);
         if (ret < 0)
                 goto fail;
         ret = vql_file_map_open(fd, d->mmap_offset, d->size, broken_fd, &r->map, &why);
+        if (ret < 0)
+                goto fail;
+        ret = identify(r, fd, &why);
         if (ret < 0)
                 goto fail;
         *ret_region = r;
@@ -69,4 +86,24 @@ void vql_region_put(struct vql_region *r)
 const struct vql_region_desc *vql_region_desc(const struct vql_region *r)
 {
         return &r->desc;
+}
+
+bool vql_region_repeat(struct vql_region *r, const struct vql_region_desc *d, int fd)
+{
+        struct stat st;
+
+        if (r->desc.gpa != d->gpa || r->desc.uva != d->uva || r->desc.size != d->size ||
+            r->desc.mmap_offset != d->mmap_offset || r->announced == UINT_MAX ||
+            fstat(fd, &st) < 0 || st.st_dev != r->device || st.st_ino != r->inode)
+                return false;
+        r->announced++;
+        return true;
+}
+
+bool vql_region_retract(struct vql_region *r)
+{
+        if (r->announced == 1)
+                return true;
+        r->announced--;
+        return false;
 }

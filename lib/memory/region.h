@@ -4,13 +4,18 @@
 
 /* The inside of a region, for the table alone. */
 
+#include <sys/types.h>
+
 #include "memory/file_map.h"
 #include "memory/memory.h"
 
 struct vql_region {
         struct vql_region_desc desc;
         struct vql_file_map map;
-        unsigned int refs; /* control thread only */
+        dev_t device; /* with inode: which file */
+        ino_t inode;
+        unsigned int announced; /* times, less those that were taken back */
+        unsigned int refs;      /* control thread only */
 };
 
 #endif

@@ -73,6 +73,10 @@ int vql_handle_add_mem_reg(struct vql_call *c)
         struct vql_region *added;
         int err;
 
+        for (size_t i = 0; i < n; i++) {
+                if (vql_region_repeat(regions[i], &c->body.region, c->in->fds[0]))
+                        return 0;
+        }
         if (n >= c->s->offer->max_mem_slots || n >= VQL_MEM_MAX_REGIONS)
                 return vql_fail(c->e, E2BIG, "all %zu memory slots are in use", n);
         err = vql_region_map(&c->body.region, c->in->fds[0], c->s->broken_fd, &added, c->e);
@@ -104,6 +108,8 @@ int vql_handle_rem_mem_reg(struct vql_call *c)
                                 "front-end address 0x%llx",
                                 (unsigned long long)d->size, (unsigned long long)d->gpa,
                                 (unsigned long long)d->uva);
+        if (!vql_region_retract(regions[at]))
+                return 0;
         memmove(&regions[at], &regions[at + 1], (n - at - 1) * sizeof(regions[0]));
         return replace_table(c, regions, n - 1);
 }

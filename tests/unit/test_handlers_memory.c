@@ -225,6 +225,38 @@ static void region_added_twice(void **state)
         peer_free(p);
 }
 
+/* The same part of the same file: QEMU up to 7.2 does that for every queue pair. */
+static void region_announced_for_every_pair(void **state)
+{
+        struct peer *p = peer_new_acked();
+        struct vql_wire_region r = peer_region(0, MIB), moved = r;
+        int fd = peer_memfd(MIB);
+        size_t fds = process_count_fds();
+
+        (void)state;
+        for (int pair = 0; pair < 4; pair++) {
+                peer_mem_slot(p, VQL_REQ_ADD_MEM_REG, r, dup(fd));
+                assert_ack(p, true);
+                assert_int_equal(regions(p), 1);
+                assert_int_equal(process_count_maps(MAPS), 1);
+        }
+        assert_int_equal(p->host.applied, 2); /* features, and the region once */
+        moved.uva += MIB;
+        peer_mem_slot(p, VQL_REQ_ADD_MEM_REG, moved, dup(fd));
+        assert_ack(p, false);
+        for (int pair = 0; pair < 4; pair++) {
+                assert_int_equal(regions(p), 1);
+                remove_region(p, r);
+                assert_ack(p, true);
+        }
+        assert_int_equal(regions(p), 0);
+        remove_region(p, r);
+        assert_ack(p, false);
+        assert_int_equal(process_count_fds(), fds);
+        close(fd);
+        peer_free(p);
+}
+
 /* ---- dirty log ---- */
 
 /* A log for that many bytes of guest memory. */
@@ -498,6 +530,7 @@ int main(void)
                 cmocka_unit_test(slots_to_the_last_one),
                 cmocka_unit_test(region_is_removed_by_three_keys),
                 cmocka_unit_test(region_added_twice),
+                cmocka_unit_test(region_announced_for_every_pair),
                 cmocka_unit_test(log_reply_comes_whether_asked_for_or_not),
                 cmocka_unit_test(bad_logs),
                 cmocka_unit_test(log_starts_at_its_offset),
