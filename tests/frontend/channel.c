@@ -258,7 +258,7 @@ int fe_channel_receive(struct fe_channel *c, struct fe_message *ret_message)
 {
         struct fe_message *m = ret_message;
         int64_t end = now_ms() + c->timeout_ms;
-        uint32_t header[3];
+        uint32_t header[3] = { 0 };
         int err;
 
         memset(m, 0, sizeof(*m));

@@ -292,20 +292,25 @@ int fe_frontend_send_addr(struct fe_frontend *fe, unsigned int i, bool log)
         return fe_set_vring_addr(&fe->link, &addr);
 }
 
+static uint32_t start_base(const struct fe_frontend *fe, const struct fe_driver *d)
+{
+        const struct fe_position at = fe_driver_position(d), initial = { 0, 0, true, true };
+        const bool packed = fe_driver_params(d)->packed;
+
+        return fe_position_encode(packed && fe->setup.forgets_packed ? &initial : &at, packed);
+}
+
 int fe_frontend_start_ring(struct fe_frontend *fe, unsigned int i)
 {
         struct fe_link *l = &fe->link;
         struct fe_ring *r = &fe->ring[i];
-        struct fe_position at;
         int err = make_driver(fe, i);
 
         if (err < 0)
                 return err;
-        at = fe_driver_position(r->driver);
         err = fe_set_state(l, FE_SET_VRING_NUM, i, fe_driver_params(r->driver)->size);
         if (err == 0)
-                err = fe_set_state(l, FE_SET_VRING_BASE, i,
-                                   fe_position_encode(&at, fe_driver_params(r->driver)->packed));
+                err = fe_set_state(l, FE_SET_VRING_BASE, i, start_base(fe, r->driver));
         if (err == 0)
                 err = fe_frontend_send_addr(fe, i, false);
         if (err == 0)

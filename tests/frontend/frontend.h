@@ -54,6 +54,7 @@ struct fe_setup {
         enum fe_pick pick;   /* which descriptors the drivers take */
         bool no_kick_fd;     /* SET_VRING_KICK without fd: the back-end polls */
         bool no_call_fd;     /* SET_VRING_CALL without fd: we poll */
+        bool forgets_packed; /* hand over the initial position of packed rings, as QEMU 7.2 does */
         bool inflight;       /* GET_INFLIGHT_FD and SET_INFLIGHT_FD, if negotiated */
         unsigned int enable; /* queue pairs to enable; 0: all */
         uint16_t mtu;        /* NET_SET_MTU if not 0 */

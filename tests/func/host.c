@@ -58,9 +58,8 @@ void host_log_clear(void)
 
 /* ---- life cycle ---- */
 
-int host_setup(void **state)
+static int start_library(struct host *h)
 {
-        struct host *h = calloc(1, sizeof(*h));
         const struct vql_params p = {
                 .size = sizeof(p),
                 .log = note_line,
@@ -69,15 +68,23 @@ int host_setup(void **state)
                 .no_huge = true,
         };
         char error[256] = "";
+        int err = vql_create(&p, &h->vql, error, sizeof(error));
+
+        if (err < 0)
+                fprintf(stderr, "vql_create: %s\n", error);
+        return err;
+}
+
+int host_setup(void **state)
+{
+        struct host *h = calloc(1, sizeof(*h));
 
         if (!h)
                 return -1;
         journal.show = getenv("VQL_TEST_LOG");
         snprintf(h->dir, sizeof(h->dir), "/tmp/vqlfunc.XXXXXX");
-        if (!mkdtemp(h->dir))
-                return -1;
-        if (vql_create(&p, &h->vql, error, sizeof(error)) < 0) {
-                fprintf(stderr, "vql_create: %s\n", error);
+        if (!mkdtemp(h->dir) || start_library(h) < 0) {
+                free(h);
                 return -1;
         }
         sigaction(SIGBUS, NULL, &h->on_sigbus);
