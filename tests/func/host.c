@@ -240,19 +240,27 @@ void guest_net(struct guest *g, const struct fe_net_params *params)
         g->flow.net = g->net;
 }
 
-void guest_start(struct guest *g, struct host *h, const char *name, const struct fe_setup *setup)
+void guest_adopt(struct guest *g, int fd, const struct fe_setup *setup)
 {
-        struct fe_setup s = *setup;
         const struct fe_net_params p = { .region = FE_ANY_REGION, .buffers = 128 };
+        struct fe_setup s = *setup;
 
         *g = (struct guest){ 0 };
         if (!s.mem) {
                 assert_int_equal(fe_memory_new_layout(FE_MOSAIC, &g->mem), 0);
                 s.mem = g->mem;
         }
-        g->fe = host_connect(h, name);
+        assert_int_equal(fe_frontend_new(fd, &g->fe), 0);
         expect_fe(g->fe, fe_frontend_setup(g->fe, &s), 0);
         guest_net(g, &p);
+}
+
+void guest_start(struct guest *g, struct host *h, const char *name, const struct fe_setup *setup)
+{
+        int fd;
+
+        assert_int_equal(fe_socket_connect(host_path(h, name), HOST_WAIT_MS, &fd), 0);
+        guest_adopt(g, fd, setup);
 }
 
 void guest_end(struct guest *g)

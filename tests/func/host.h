@@ -60,6 +60,8 @@ struct guest {
         struct fe_flow flow;
 };
 void guest_start(struct guest *g, struct host *h, const char *name, const struct fe_setup *setup);
+/* The same over a socket that is connected already. */
+void guest_adopt(struct guest *g, int fd, const struct fe_setup *setup);
 /* Only the packets' side anew: after the front-end was changed by hand. */
 void guest_net(struct guest *g, const struct fe_net_params *params);
 void guest_end(struct guest *g);

@@ -244,9 +244,48 @@ static void test_reconnects(void **state)
                 struct fe_setup s = { .features = formats[i], .guard = true };
 
                 reconnect_many(*state, &s);
+                s.forgets_packed = true;
+                reconnect_many(*state, &s);
                 s.inflight = true;
                 reconnect_many(*state, &s);
         }
+}
+
+/* ---- the back-end as client ---- */
+
+/* Our socket appears, and the back-end is there; it goes with us in it, and comes back. */
+static void test_client_role(void **state)
+{
+        const struct fe_setup s = { .features = FE_FEATURES_PACKED };
+        struct host *h = *state;
+        struct vql_port_params p = {
+                .size = sizeof(p),
+                .name = "c",
+                .socket = host_path(h, "c"),
+                .role = VQL_SOCKET_CLIENT,
+                .uplink = "loopback",
+                .worker = -1,
+        };
+        struct guest g = { 0 };
+
+        assert_int_equal(vql_port_add(h->vql, &p), 0);
+        for (unsigned int i = 0; i < 30; i++) {
+                int listener, fd;
+
+                assert_int_equal(fe_socket_listen(host_path(h, "c"), &listener), 0);
+                assert_int_equal(fe_socket_accept(listener, HOST_WAIT_MS, &fd), 0);
+                if (i == 0)
+                        guest_adopt(&g, fd, &s);
+                else
+                        expect_fe(g.fe, fe_frontend_reconnect(g.fe, fd), 0);
+                guest_traffic(&g, 50);
+                fe_channel_close(&g.fe->link.ch);
+                close(listener);
+                unlink(host_path(h, "c"));
+                host_wait_state(h, "c", "waiting");
+        }
+        guest_end(&g);
+        host_del(h, "c");
 }
 
 /* ---- ports that go while peers come ---- */
@@ -379,15 +418,35 @@ static void test_refused_ports(void **state)
         assert_int_equal(vql_port_count(h->vql), 0);
 }
 
+/* The whole library goes while packets run through it. */
+static int teardown_under_traffic(void **state)
+{
+        const struct fe_setup s = { .features = FE_FEATURES_MODERN };
+        struct fe_flow_thread *thread;
+        struct host *h = *state;
+        struct guest g;
+        int err;
+
+        host_add(h, "last", 1);
+        guest_start(&g, h, "last", &s);
+        if (fe_flow_start(&g.flow, &thread) < 0)
+                return -1;
+        err = flow_moves(&g.flow, 100) ? 0 : -1;
+        if (host_teardown(state) < 0)
+                err = -1;
+        if (fe_flow_abandon(thread) < 0)
+                err = -1;
+        guest_end(&g);
+        return err;
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                host_test(test_connects),
-                host_test(test_reconnects),
-                host_test(test_add_del_under_visitors),
-                host_test(test_del_under_traffic),
-                host_test(test_refused_ports),
+                host_test(test_connects),          host_test(test_reconnects),
+                host_test(test_client_role),       host_test(test_add_del_under_visitors),
+                host_test(test_del_under_traffic), host_test(test_refused_ports),
         };
 
-        return cmocka_run_group_tests(tests, host_setup, host_teardown);
+        return cmocka_run_group_tests(tests, host_setup, teardown_under_traffic);
 }

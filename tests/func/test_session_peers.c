@@ -290,19 +290,79 @@ static void test_odd_descriptors(void **state)
         close(pipes[1]);
 }
 
-/* An eventfd that already bears a kick when it is handed over, and no kick at all. */
-static void test_kick_before_start(void **state)
+/* Without kick fd the back-end polls, without call fd we do. */
+static void test_no_eventfds(void **state)
 {
-        const struct fe_setup s = { .features = FE_FEATURES_MODERN, .no_kick_fd = true };
+        const struct fe_setup setups[] = {
+                { .features = FE_FEATURES_MODERN, .no_kick_fd = true },
+                { .features = FE_FEATURES_MODERN, .no_call_fd = true },
+                { .features = FE_FEATURES_PACKED, .no_kick_fd = true, .no_call_fd = true },
+        };
         struct host *h = *state;
+
+        for (size_t i = 0; i < sizeof(setups) / sizeof(setups[0]); i++) {
+                struct guest g;
+
+                host_add(h, "p", 1);
+                guest_start(&g, h, "p", &setups[i]);
+                guest_traffic(&g, 200);
+                poll(NULL, 0, 300); /* long enough for it to fall asleep */
+                guest_traffic(&g, 200);
+                expect_fe(g.fe, fe_frontend_stop(g.fe), 0);
+                guest_end(&g);
+                host_del(h, "p");
+        }
+}
+
+static void expect_packets(struct guest *g, unsigned int n)
+{
+        unsigned int got = 0;
+
+        for (int ms = 0; got < n && ms < HOST_WAIT_MS; ms++) {
+                uint8_t packet[2048];
+                size_t len = sizeof(packet);
+                int one = fe_net_receive(g->net, NULL, packet, &len);
+
+                assert_in_range(one, 0, 1);
+                got += (unsigned int)one;
+                if (!one)
+                        poll(NULL, 0, 1);
+        }
+        assert_int_equal(got, n);
+}
+
+/* Buffers offered, and kicked for, while the ring was stopped: no further kick comes for them. */
+static void kick_before_start(struct host *h, uint64_t features, bool enable_last)
+{
+        const struct fe_setup s = { .features = features };
         struct guest g;
 
         host_add(h, "p", 1);
         guest_start(&g, h, "p", &s);
-        guest_traffic(&g, 200);
-        expect_fe(g.fe, fe_frontend_stop(g.fe), 0);
+        for (unsigned int i = 0; i < 2; i++)
+                expect_fe(g.fe, fe_frontend_stop_ring(g.fe, i), 0);
+        for (unsigned int i = 0; enable_last && i < 2; i++)
+                expect_fe(g.fe, fe_frontend_enable_ring(g.fe, i, false), 0);
+        assert_true(fe_net_refill(g.net) > 0);
+        for (unsigned int i = 0; i < 5; i++)
+                assert_int_equal(fe_net_send(g.net, NULL, "\2\0\0\0\0\1\2\0\0\0\0\2\x88\xb6", 14),
+                                 0);
+        /* To the guest first: what is sent while it cannot receive is lost. */
+        for (unsigned int i = 0; enable_last && i < 2; i++)
+                expect_fe(g.fe, fe_frontend_enable_ring(g.fe, i, true), 0);
+        for (unsigned int i = 0; i < 2; i++)
+                expect_fe(g.fe, fe_frontend_start_ring(g.fe, i), 0);
+        expect_packets(&g, 5);
         guest_end(&g);
         host_del(h, "p");
+}
+
+static void test_kick_before_start(void **state)
+{
+        for (unsigned int last = 0; last < 2; last++) {
+                kick_before_start(*state, FE_FEATURES_MODERN, last);
+                kick_before_start(*state, FE_FEATURES_PACKED, last);
+        }
 }
 
 /* Calls for rings of which nothing else is known yet, then silence after a ring was stopped. */
@@ -337,7 +397,8 @@ int main(void)
                 host_test(test_many_at_once),      host_test(test_cut_short),
                 host_test(test_second_client),     host_test(test_straight_back),
                 host_test(test_high_fds),          host_test(test_odd_descriptors),
-                host_test(test_kick_before_start), host_test(test_silent_after_stop),
+                host_test(test_no_eventfds),       host_test(test_kick_before_start),
+                host_test(test_silent_after_stop),
         };
 
         return cmocka_run_group_tests(tests, host_setup, host_teardown);
