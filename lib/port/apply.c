@@ -17,9 +17,23 @@ static bool session_packed(const struct vql_session *s)
 }
 
 /*
- * Has the front-end lost a packed ring's position?  QEMU hands over 0 for a ring in mid-flight
- * after its back-end went away; and a front-end that broke off may have looked at the ring while we
- * were still returning buffers: then the slot that it names is marked as returned.
+ * Nothing is marked as returned in a new ring.  In one that was in use something is, except when
+ * the ring is about to begin an odd lap; and then its position is the initial one.
+ */
+static bool was_in_use(const struct vring_packed_desc *ring, uint32_t n)
+{
+        for (uint32_t i = 0; i < n; i++) {
+                if (__atomic_load_n(&ring[i].flags, __ATOMIC_ACQUIRE) & VQL_PACKED_USED)
+                        return true;
+        }
+        return false;
+}
+
+/*
+ * Has the front-end lost a packed ring's position?  QEMU hands over 0 or the initial position for a
+ * ring in mid-flight after its back-end went away; and a front-end that broke off may have looked
+ * at the ring while we were still returning buffers: then the slot that it names is marked as
+ * returned.
  */
 static bool position_lost(const struct vql_vring *v, const struct vring_packed_desc *ring)
 {
@@ -28,6 +42,8 @@ static bool position_lost(const struct vql_vring *v, const struct vring_packed_d
 
         if (v->base == 0)
                 return true;
+        if (v->base == VQL_PACKED_INITIAL)
+                return was_in_use(ring, v->num);
         if (vql_cursor_decode(v->base, true, (uint16_t)v->num, &at, NULL) < 0)
                 return false;
         flags = __atomic_load_n(&ring[at.used].flags, __ATOMIC_ACQUIRE);

@@ -68,11 +68,9 @@ static int translate(const struct vql_session *s, uint16_t index, struct vql_que
         return 0;
 }
 
-#define PACKED_INITIAL 0x80008000u /* both slots 0, both wrap counters 1 */
-
 static uint32_t session_base(const struct vql_vring *v, bool packed)
 {
-        return packed && !v->base_set && v->base == 0 ? PACKED_INITIAL : v->base;
+        return packed && !v->base_set && v->base == 0 ? VQL_PACKED_INITIAL : v->base;
 }
 
 /*

@@ -22,6 +22,8 @@ struct vql_cursor {
  * The vhost-user encoding of a position (SET_VRING_BASE and GET_VRING_BASE, field num): split has
  * avail in bits 0-15; packed has avail in 0-14, its wrap in 15, used in 16-30, its wrap in 31.
  */
+#define VQL_PACKED_INITIAL 0x80008000u /* both slots 0, both wrap counters 1 */
+
 uint32_t vql_cursor_encode(const struct vql_cursor *c, bool packed);
 
 /*
