@@ -91,13 +91,3 @@ bool cell_get(const struct cell_choice *choice, size_t i, struct cell *ret_cell)
         }
         return false;
 }
-
-size_t cell_count(const struct cell_choice *choice)
-{
-        struct cell c;
-        size_t n = 0;
-
-        while (cell_get(choice, n, &c))
-                n++;
-        return n;
-}

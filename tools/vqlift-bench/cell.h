@@ -35,7 +35,6 @@ struct cell_choice {
 
 /* Cell i of the whole table that the choice lets through; false past the last. */
 bool cell_get(const struct cell_choice *choice, size_t i, struct cell *ret_cell);
-size_t cell_count(const struct cell_choice *choice);
 
 const char *cell_direction(const struct cell *c);
 const char *cell_ring(const struct cell *c);

@@ -1,171 +1,89 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* vqlift-bench: vqlift's datapath and DPDK's vhost library, alternating on the same rings. */
+/* vqlift-bench: vqlift's datapath and DPDK's vhost library, taking turns on the same rings. */
 
-#include <errno.h>
-#include <getopt.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include <rte_cycles.h>
+#include <rte_common.h>
 #include <rte_eal.h>
 #include <rte_mbuf.h>
 
-#include "vqlift-bench/rig.h"
+#include "vqlift-bench/measure.h"
+#include "vqlift-bench/options.h"
 
-enum { DEFAULT_ROUNDS = 12, WARM_UP = 32, MBUFS = 8191, MAX_SAMPLES = 1 << 16 };
+enum { MBUFS = 8191, MBUF_CACHE = 256 };
 
-static unsigned int rounds = DEFAULT_ROUNDS;
-static double samples[BACKENDS][MAX_SAMPLES];
+/* Of the ratios of all cells that were measured. */
+struct summary {
+        double log_sum, least;
+        size_t cells, failed;
+};
 
-static int by_value(const void *a, const void *b)
+static struct rte_mempool *start_dpdk(char *program)
 {
-        const double x = *(const double *)a, y = *(const double *)b;
+        char *argv[] = { program,
+                         (char *)"--no-huge",
+                         (char *)"-m",
+                         (char *)"256",
+                         (char *)"--no-shconf",
+                         (char *)"--no-pci",
+                         (char *)"--iova-mode=va",
+                         (char *)"--no-telemetry",
+                         (char *)"--log-level=*:error" };
 
-        return (x > y) - (x < y);
+        if (rte_eal_init((int)RTE_DIM(argv), argv) < 0)
+                return NULL;
+        return rte_pktmbuf_pool_create("bench", MBUFS, MBUF_CACHE, 0, RTE_MBUF_DEFAULT_BUF_SIZE,
+                                       SOCKET_ID_ANY);
 }
 
-static double quantile(double *v, size_t n, double q)
+static void print_head(void)
 {
-        qsort(v, n, sizeof(*v), by_value);
-        return v[(size_t)((double)(n - 1) * q)];
+        printf("%-8s %-16s %-9s %-9s %6s %6s %6s %9s %9s %6s\n", "", "ring", "mergeable", "layout",
+               "bytes", "burst", "ring", "vqlift", "rte_vhost", "ratio");
 }
 
-/* What two readings of the clock cost by themselves. */
-static uint64_t clock_cost(void)
+static void run_cell(const struct cell *c, unsigned int rounds, struct rte_mempool *pool,
+                     struct summary *sum)
 {
-        uint64_t least = UINT64_MAX;
+        struct measurement m;
+        int rc = measure_cell(c, rounds, pool, &m);
+        double ratio;
 
-        for (int i = 0; i < 1000; i++) {
-                uint64_t t = rte_rdtsc_precise();
-
-                t = rte_rdtsc_precise() - t;
-                least = RTE_MIN(least, t);
+        printf("%-8s %-16s %-9s %-9s %6u %6u %6u ", cell_direction(c), cell_ring(c),
+               c->mergeable ? "on" : "off", cell_layout_name(c), c->size, c->burst, c->ring);
+        if (rc < 0) {
+                printf("failed: %s\n", strerror(-rc));
+                sum->failed++;
+                return;
         }
-        return least;
-}
-
-static int measure_block(struct rig *r, enum backend b, unsigned int bursts, uint64_t clock,
-                         size_t *n)
-{
-        int rc = rig_use(r, b);
-
-        for (unsigned int i = 0; rc >= 0 && i < WARM_UP + bursts; i++) {
-                uint64_t tsc;
-
-                rc = rig_burst(r, i == 0, &tsc);
-                if (rc == 0)
-                        rc = -EIO;
-                if (rc > 0 && i >= WARM_UP && *n < MAX_SAMPLES)
-                        samples[b][(*n)++] = (double)(tsc > clock ? tsc - clock : 0) / rc;
-        }
-        return rc;
-}
-
-static int measure(const struct cell *c, struct rte_mempool *pool, double *ret_vq, double *ret_rte)
-{
-        const uint64_t clock = clock_cost();
-        size_t n[BACKENDS] = { 0 };
-        struct rig *r;
-        int rc = rig_new(c, pool, &r);
-
-        if (rc < 0)
-                return rc;
-        for (unsigned int round = 0; rc >= 0 && round < rounds; round++)
-                for (enum backend b = 0; rc >= 0 && b < BACKENDS; b++)
-                        rc = measure_block(r, b, 6400 / c->burst / (c->size > 2000 ? 4 : 1), clock,
-                                           &n[b]);
-        rig_free(r);
-        if (rc < 0)
-                return rc;
-        *ret_vq = quantile(samples[BACKEND_VQLIFT], n[BACKEND_VQLIFT], 0.5);
-        *ret_rte = quantile(samples[BACKEND_RTE_VHOST], n[BACKEND_RTE_VHOST], 0.5);
-        return 0;
+        ratio = m.median[BACKEND_RTE_VHOST] / m.median[BACKEND_VQLIFT];
+        printf("%9.1f %9.1f %6.2f\n", m.median[BACKEND_VQLIFT], m.median[BACKEND_RTE_VHOST], ratio);
+        fflush(stdout);
+        sum->log_sum += log(ratio);
+        sum->least = RTE_MIN(sum->least, ratio);
+        sum->cells++;
 }
 
 int main(int argc, char **argv)
 {
-        static const struct option options[] = {
-                { "direction", required_argument, NULL, 'd' },
-                { "ring", required_argument, NULL, 'r' },
-                { "mergeable", required_argument, NULL, 'm' },
-                { "layout", required_argument, NULL, 'l' },
-                { "size", required_argument, NULL, 's' },
-                { "burst", required_argument, NULL, 'b' },
-                { "ring-size", required_argument, NULL, 'n' },
-                { "rounds", required_argument, NULL, 'R' },
-                { 0 },
-        };
-        char *eal[] = { argv[0],
-                        (char *)"--no-huge",
-                        (char *)"-m",
-                        (char *)"256",
-                        (char *)"--no-shconf",
-                        (char *)"--no-pci",
-                        (char *)"--iova-mode=va",
-                        (char *)"--no-telemetry",
-                        (char *)"--log-level=*:error" };
-        struct cell_choice choice = { 0 };
+        struct summary sum = { .least = INFINITY };
         struct rte_mempool *pool;
-        double log_sum = 0, least = 1e9;
-        size_t done = 0;
+        struct options o;
         struct cell c;
-        int o;
+        int rc = options_parse(argc, argv, &o);
 
-        while ((o = getopt_long(argc, argv, "", options, NULL)) != -1) {
-                switch (o) {
-                case 'd':
-                        choice.direction = optarg;
-                        break;
-                case 'r':
-                        choice.ring = optarg;
-                        break;
-                case 'm':
-                        choice.mergeable = optarg;
-                        break;
-                case 'l':
-                        choice.layout = optarg;
-                        break;
-                case 's':
-                        choice.size = (uint32_t)atoi(optarg);
-                        break;
-                case 'b':
-                        choice.burst = (uint16_t)atoi(optarg);
-                        break;
-                case 'n':
-                        choice.ring_size = (uint16_t)atoi(optarg);
-                        break;
-                case 'R':
-                        rounds = (unsigned int)atoi(optarg);
-                        break;
-                default:
-                        return 2;
-                }
-        }
-        if (rte_eal_init((int)RTE_DIM(eal), eal) < 0)
+        if (rc != 0)
+                return rc < 0 ? 2 : 0;
+        pool = start_dpdk(argv[0]);
+        if (!pool)
                 return 1;
-        pool = rte_pktmbuf_pool_create("bench", MBUFS, 256, 0, RTE_MBUF_DEFAULT_BUF_SIZE, 0);
-        printf("%-8s %-16s %-4s %-9s %6s %6s %6s %9s %9s %7s\n", "dir", "ring", "mrg", "layout",
-               "size", "burst", "ring", "vqlift", "rte", "ratio");
-        for (size_t i = 0; cell_get(&choice, i, &c); i++) {
-                double vq = 0, rte = 0;
-                int rc = measure(&c, pool, &vq, &rte);
-
-                printf("%-8s %-16s %-4s %-9s %6u %6u %6u ", cell_direction(&c), cell_ring(&c),
-                       c.mergeable ? "on" : "off", cell_layout_name(&c), c.size, c.burst, c.ring);
-                if (rc < 0) {
-                        printf("failed: %s\n", strerror(-rc));
-                        continue;
-                }
-                printf("%9.1f %9.1f %7.2f\n", vq, rte, rte / vq);
-                fflush(stdout);
-                log_sum += log(rte / vq);
-                least = RTE_MIN(least, rte / vq);
-                done++;
-        }
-        if (done)
-                printf("geometric mean %.2f, least %.2f over %zu cells\n",
-                       exp(log_sum / (double)done), least, done);
-        return 0;
+        print_head();
+        for (size_t i = 0; cell_get(&o.cells, i, &c); i++)
+                run_cell(&c, o.rounds, pool, &sum);
+        if (sum.cells)
+                printf("%zu cells: geometric mean %.2f, least %.2f\n", sum.cells,
+                       exp(sum.log_sum / (double)sum.cells), sum.least);
+        return sum.cells > 0 && sum.failed == 0 ? 0 : 1;
 }

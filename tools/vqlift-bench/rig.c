@@ -245,21 +245,13 @@ void rig_free(struct rig *r)
 
 int rig_use(struct rig *r, enum backend b)
 {
-        const uint32_t at =
-                fe_position_encode(&(struct fe_position){ 0 }, false) |
-                (r->cell.packed
-                         ? fe_position_encode(
-                                   &(struct fe_position){ fe_driver_position(r->driver).avail,
-                                                          fe_driver_position(r->driver).used,
-                                                          fe_driver_position(r->driver).avail_wrap,
-                                                          fe_driver_position(r->driver).used_wrap },
-                                   true)
-                         : fe_driver_position(r->driver).used);
+        const struct fe_position at = fe_driver_position(r->driver);
+        const uint32_t base = fe_position_encode(&at, r->cell.packed);
 
         r->backend = b;
         if (b == BACKEND_VQLIFT)
-                return vql_burst_set_position(r->queue, at);
-        return rte_vhost_peer_seek(r->peer, r->ring, at, r->cell.packed);
+                return vql_burst_set_position(r->queue, base);
+        return rte_vhost_peer_seek(r->peer, r->ring, base, r->cell.packed);
 }
 
 static uint16_t move(struct rig *r, struct rte_mbuf **pkts, uint16_t n)
