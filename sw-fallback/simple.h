@@ -137,36 +137,43 @@ static __rte_always_inline void vql_simple_rx_split(const struct vql_queue *q,
 
 /* ---- from the guest ---- */
 
+/* What a chain must fit, in locals for the length of a run. */
+struct vql_simple_fit {
+        struct vql_mem_span hit;
+        uint32_t room; /* of a packet buffer */
+        uint8_t hdr_len;
+};
+
 /* A chain of one piece, or of a header and one further piece `d2`; false: of another shape. */
-static __rte_always_inline bool vql_simple_pieces(const struct vql_mem_span *hit, uint8_t hdr_len,
+static __rte_always_inline bool vql_simple_pieces(const struct vql_simple_fit *fit,
                                                   const struct vql_desc *d,
-                                                  const struct vql_desc *d2, uint32_t room,
-                                                  struct vql_simple *s, uint16_t i)
+                                                  const struct vql_desc *d2, struct vql_simple *s,
+                                                  uint16_t i)
 {
-        s->head[i] = vql_hit(hit, d->addr, d->len);
+        s->head[i] = vql_hit(&fit->hit, d->addr, d->len);
         if (unlikely(!s->head[i]))
                 return false;
         if (d2) {
-                s->data[i] = vql_hit(hit, d2->addr, d2->len);
+                s->data[i] = vql_hit(&fit->hit, d2->addr, d2->len);
                 s->len[i] = d2->len;
-                if (unlikely(d->len != hdr_len || !s->data[i]))
+                if (unlikely(d->len != fit->hdr_len || !s->data[i]))
                         return false;
         } else {
-                s->data[i] = s->head[i] + hdr_len;
-                s->len[i] = d->len - hdr_len;
+                s->data[i] = s->head[i] + fit->hdr_len;
+                s->len[i] = d->len - fit->hdr_len;
         }
         /* A length below the header's has become one of nearly 4 GiB. */
-        return likely(s->len[i] - 1 < room);
+        return likely(s->len[i] - 1 < fit->room);
 }
 
 /* An indirect table of two entries, header and packet. */
 static __rte_always_inline bool vql_simple_table(struct vql_traits t,
-                                                 const struct vql_mem_span *hit, uint8_t hdr_len,
-                                                 const struct vql_desc *d, uint32_t room,
-                                                 struct vql_simple *s, uint16_t i)
+                                                 const struct vql_simple_fit *fit,
+                                                 const struct vql_desc *d, struct vql_simple *s,
+                                                 uint16_t i)
 {
         const uint16_t odd = t.packed ? VRING_DESC_F_WRITE | VRING_DESC_F_INDIRECT : VQL_DESC_SHAPE;
-        const uint8_t *table = vql_hit(hit, d->addr, 2 * sizeof(struct vring_desc));
+        const uint8_t *table = vql_hit(&fit->hit, d->addr, 2 * sizeof(struct vring_desc));
         struct vql_desc d1, d2;
 
         if (unlikely(d->len != 2 * sizeof(struct vring_desc) || !table ||
@@ -184,22 +191,36 @@ static __rte_always_inline bool vql_simple_table(struct vql_traits t,
                 if (unlikely((d1.flags & odd) != VRING_DESC_F_NEXT || d1.next != 1))
                         return false;
         }
-        return !(d2.flags & odd) && vql_simple_pieces(hit, hdr_len, &d1, &d2, room, s, i);
+        return !(d2.flags & odd) && vql_simple_pieces(fit, &d1, &d2, s, i);
+}
+
+/* A packed chain whose first descriptor is `d`, and whose second one, if it has one, is at `slot`.
+ */
+static __rte_always_inline bool vql_simple_packed_chain(const struct vql_queue *q,
+                                                        struct vql_traits t,
+                                                        const struct vql_simple_fit *fit,
+                                                        const struct vql_desc *d,
+                                                        struct vql_simple *s, uint16_t i)
+{
+        const uint16_t shape = d->flags & VQL_DESC_SHAPE;
+
+        if (likely(shape == 0))
+                return vql_simple_pieces(fit, d, NULL, s, i);
+        return shape == VRING_DESC_F_INDIRECT && q->size > 1 && vql_simple_table(t, fit, d, s, i);
 }
 
 static __rte_always_inline void vql_simple_tx_packed(const struct vql_queue *q, struct vql_traits t,
                                                      uint32_t room, uint16_t n,
                                                      struct vql_simple *s)
 {
+        const struct vql_simple_fit fit = { q->hit, room, q->hdr_len };
         const uint16_t turn = VQL_PACKED_AVAIL | VQL_PACKED_USED;
-        const struct vql_mem_span hit = q->hit;
         uint16_t want = vql_packed_avail_flags(q->avail_wrap), slot = q->last_avail, left = q->size;
         uint16_t i;
 
         s->empty = false;
         for (i = 0; i < n && left > 0; i++) {
                 const struct vql_desc d = vql_packed_desc_read(&q->packed_ring[slot]);
-                const uint16_t shape = d.flags & VQL_DESC_SHAPE;
                 bool good;
 
                 if (unlikely((d.flags & turn) != want)) {
@@ -209,19 +230,16 @@ static __rte_always_inline void vql_simple_tx_packed(const struct vql_queue *q, 
                 s->id[i] = d.next;
                 s->slots[i] = 1;
                 vql_packed_next(q, &slot, &want);
-                if (likely(shape == 0)) {
-                        good = vql_simple_pieces(&hit, q->hdr_len, &d, NULL, room, s, i);
-                } else if (shape == VRING_DESC_F_NEXT && left > 1) {
+                if ((d.flags & VQL_DESC_SHAPE) == VRING_DESC_F_NEXT && left > 1) {
                         const struct vql_desc d2 = vql_packed_desc_read(&q->packed_ring[slot]);
 
                         s->id[i] = d2.next;
                         s->slots[i] = 2;
                         vql_packed_next(q, &slot, &want);
                         good = !(d2.flags & VQL_DESC_SHAPE) &&
-                               vql_simple_pieces(&hit, q->hdr_len, &d, &d2, room, s, i);
+                               vql_simple_pieces(&fit, &d, &d2, s, i);
                 } else {
-                        good = shape == VRING_DESC_F_INDIRECT && q->size > 1 &&
-                               vql_simple_table(t, &hit, q->hdr_len, &d, room, s, i);
+                        good = vql_simple_packed_chain(q, t, &fit, &d, s, i);
                 }
                 if (unlikely(!good))
                         break;
@@ -234,32 +252,30 @@ static __rte_always_inline void vql_simple_tx_packed(const struct vql_queue *q, 
 
 static __rte_always_inline bool vql_simple_split_chain(const struct vql_queue *q,
                                                        struct vql_traits t,
-                                                       const struct vql_mem_span *hit,
-                                                       uint32_t room, struct vql_simple *s,
-                                                       uint16_t i)
+                                                       const struct vql_simple_fit *fit,
+                                                       struct vql_simple *s, uint16_t i)
 {
         const struct vql_desc d = vql_desc_read(&q->desc[s->id[i]]);
         const uint16_t shape = d.flags & VQL_DESC_SHAPE;
         struct vql_desc d2;
 
         if (likely(shape == 0))
-                return vql_simple_pieces(hit, q->hdr_len, &d, NULL, room, s, i);
+                return vql_simple_pieces(fit, &d, NULL, s, i);
         if (shape == VRING_DESC_F_INDIRECT)
-                return q->size > 1 && vql_simple_table(t, hit, q->hdr_len, &d, room, s, i);
+                return q->size > 1 && vql_simple_table(t, fit, &d, s, i);
         if (shape != VRING_DESC_F_NEXT || d.next >= q->size)
                 return false;
         d2 = vql_desc_read(&q->desc[d.next]);
-        return !(d2.flags & VQL_DESC_SHAPE) &&
-               vql_simple_pieces(hit, q->hdr_len, &d, &d2, room, s, i);
+        return !(d2.flags & VQL_DESC_SHAPE) && vql_simple_pieces(fit, &d, &d2, s, i);
 }
 
 static __rte_always_inline void vql_simple_tx_split(const struct vql_queue *q, struct vql_traits t,
                                                     uint32_t room, uint16_t n, struct vql_simple *s)
 {
+        const struct vql_simple_fit fit = { q->hit, room, q->hdr_len };
         const uint16_t mask = (uint16_t)(q->size - 1);
         const uint16_t ready =
                 (uint16_t)(__atomic_load_n(&q->avail->idx, __ATOMIC_ACQUIRE) - q->last_avail);
-        const struct vql_mem_span hit = q->hit;
         uint16_t i;
 
         s->empty = ready < n;
@@ -272,8 +288,7 @@ static __rte_always_inline void vql_simple_tx_split(const struct vql_queue *q, s
         for (i = 0; i < n; i++) {
                 s->id[i] = __atomic_load_n(&q->avail->ring[(q->last_avail + i) & mask],
                                            __ATOMIC_RELAXED);
-                if (unlikely(s->id[i] >= q->size ||
-                             !vql_simple_split_chain(q, t, &hit, room, s, i))) {
+                if (unlikely(s->id[i] >= q->size || !vql_simple_split_chain(q, t, &fit, s, i))) {
                         s->empty = false;
                         break;
                 }
