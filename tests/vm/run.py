@@ -53,7 +53,7 @@ def main():
         report.record("preparation", "failed", 0, str(error))
         return 1
     for case in wanted:
-        with Rig(place, report) as rig, report.case(case.name, rig.folder):
+        with Rig(place, report) as rig, report.case(case.name, rig):
             case.run(rig.open())
     return report.failed != 0
 

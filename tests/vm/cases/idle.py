@@ -8,7 +8,9 @@ from harness.front_end import FrontEnd
 from harness.process import Failed
 from harness.registry import case
 
-PORTS = 64
+# Debian's DPDK holds 32 devices, and a tap takes one of the process's few real-time signals; the
+# daemon's own loopback is no device.
+TAPS, LOOPBACKS = 16, 48
 WATCH_SECONDS = 10
 MOST_CPU = 0.01                 # of one core, with all ports connected
 
@@ -33,9 +35,11 @@ def watch(rig, ports, what):
 
 @case("idle")
 def idle(rig):
-    """One port, then 64 on taps, whose receive interrupts a worker sleeps on."""
+    """One port, then 64; a worker sleeps on the receive interrupts of the taps among them."""
     watch(rig, [rig.port()], "port")
-    share = watch(rig, [rig.port(n) for n in range(PORTS)], "ports")
+    ports = [rig.port(n) for n in range(TAPS)]
+    ports += [rig.port(n, uplink="loopback") for n in range(TAPS, TAPS + LOOPBACKS)]
+    share = watch(rig, ports, "ports")
     if share > MOST_CPU:
         raise Failed(f"an idle daemon uses {share * 100:.2f} % of one core, expected at most"
                      f" {MOST_CPU * 100:g} %")

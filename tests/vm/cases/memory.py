@@ -24,14 +24,14 @@ def plug(vm, n):
 def hot_plug(rig, nic):
     """Three modules under traffic, and then packets in buffers that lie there."""
     daemon, vm, guest = matrix.boot(rig, Row("", nic), memory=Memory(slots=4))
-    before = daemon.port("vm0")["memory"]["bytes"]
+    before = daemon.port("vm0")["mem-bytes"]
     guest.start_load()
     for n in range(3):
         plug(vm, n)
     got = guest.stop_load()
     if got["resent"]:
         raise Failed(f"datagrams were lost while memory came: {got}")
-    grown = daemon.port("vm0")["memory"]["bytes"] - before
+    grown = daemon.port("vm0")["mem-bytes"] - before
     if grown != 3 * DIMM_MB << 20:
         raise Failed(f"the port's memory grew by {grown >> 20} MiB, expected {3 * DIMM_MB}")
     # With what the guest had at first in use, its packets are in what it got later.

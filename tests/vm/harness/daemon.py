@@ -38,7 +38,8 @@ class Daemon:
         self.file = folder / "vqliftd.yaml"
         self.ports = ports
         self.settings = {"control": str(self.control), "state-dir": str(folder / "state"),
-                         "huge": "no", **settings}
+                         "huge": "no",
+                         "log-level": os.environ.get("VQVM_LOG_LEVEL", "info"), **settings}
         (folder / "state").mkdir(exist_ok=True)
         self.process = None
         self.start()
@@ -63,6 +64,17 @@ class Daemon:
 
     def port(self, name):
         return self.ask("port", "show", name)
+
+    def packets(self, name):
+        """Packets so far, of each ring."""
+        rings = self.ask("stats", name)[0]["rings"]
+        return [r["counters"]["packets"] for r in rings]
+
+    def check_rings_used(self, name, queues):
+        """Packets went over every ring, so that no pair was tested only by name."""
+        packets = self.packets(name)
+        if len(packets) != 2 * queues or 0 in packets:
+            raise Failed(f"packets of the rings: {packets}, expected some on {2 * queues}")
 
     def wait_state(self, name, *states, timeout=60):
         return wait_for(f"port {name} is {' or '.join(states)}",

@@ -21,8 +21,8 @@ class Report:
         self.failed = 0
 
     @contextmanager
-    def case(self, name, folder):
-        """Run one case; its folder is kept among the logs if it fails."""
+    def case(self, name, rig):
+        """Run one case; the rig's folder is kept among the logs if it fails."""
         start = time.monotonic()
         status, text = "passed", ""
         try:
@@ -35,7 +35,8 @@ class Report:
             status, text = "failed", traceback.format_exc()
         if status == "failed":
             self.failed += 1
-            text += f"\nlogs: {self.keep(name, folder)}"
+            rig.examine()
+            text += f"\nlogs: {self.keep(name, rig.folder)}"
         self.record(name, status, time.monotonic() - start, text)
 
     def record(self, name, status, seconds, text=""):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Everything that a case needs, taken down in the right order at its end."""
+import json
 import re
 import shutil
 import tempfile
@@ -13,6 +14,7 @@ from .hugepages import Hugepages
 from .image import Kernel, build_initramfs
 from .machine import Vm
 from .network import Netns, configure
+from .process import Failed
 
 # Device arguments of the uplink of port {n}; what the far end gets is always called eth{n}.
 UPLINKS = {
@@ -20,6 +22,7 @@ UPLINKS = {
     "af_packet": "net_af_packet{n},iface=wire{n}",
     "af_xdp": "net_af_xdp{n},iface=wire{n}",
     "pcap": "net_pcap{n},iface=wire{n}",
+    "loopback": "loopback",
 }
 
 
@@ -48,6 +51,7 @@ class Rig(ExitStack):
         super().__init__()
         self.place = place
         self.note = report.note
+        self.daemons = []
         self.folder = Path(tempfile.mkdtemp(prefix="vqvm-"))
         self.callback(shutil.rmtree, self.folder, ignore_errors=True)
 
@@ -69,7 +73,7 @@ class Rig(ExitStack):
                 number = re.search(r"iface=wire(\d+)", port["uplink"])[1]
                 self.lay_wire(self.far, f"wire{number}", f"eth{number}", mtu)
         daemon = Daemon(self.folder, self.host, self.place.build, list(ports), **settings)
-        self.enter_context(daemon)
+        self.daemons.append(self.enter_context(daemon))
         self.join(daemon, mtu)
         return daemon
 
@@ -83,16 +87,31 @@ class Rig(ExitStack):
     def join(self, daemon, mtu=1500):
         """Give the far end its side of all uplinks; again, if the daemon was restarted.
         Several uplinks become the ports of a bridge."""
+        devices = []
         for n, port in enumerate(daemon.ports):
             if port["uplink"].startswith("net_tap"):
                 self.far.adopt(f"eth{n}", self.host)
-        if len(daemon.ports) == 1:
-            configure(self.far.run, "eth0", 1, mtu)
+            if port["uplink"] != "loopback":
+                devices.append(f"eth{n}")
+        if len(devices) == 1:
+            configure(self.far.run, devices[0], 1, mtu)
             return
         self.far.run("ip link add br0 type bridge stp_state 0 mcast_snooping 0")
-        for n in range(len(daemon.ports)):
-            self.far.run(f"ip link set eth{n} master br0 up")
+        for dev in devices:
+            self.far.run(f"ip link set {dev} master br0 up")
         configure(self.far.run, "br0", 1, mtu)
+
+    def examine(self):
+        """After a failure: what the daemons say about themselves joins the logs."""
+        for n, daemon in enumerate(self.daemons):
+            try:
+                answers = [daemon.ask("show", "workers"),
+                           *(daemon.ask(*words, port["name"]) for port in daemon.ports[:2]
+                             for words in (["port", "show"], ["stats"]))]
+                text = json.dumps(answers, indent=2)
+            except Failed as error:
+                text = str(error)
+            (self.folder / f"daemon{n}.json").write_text(text + "\n")
 
     def hugepages(self, mb):
         """Reserve them until the end; return the folder of a hugetlbfs."""

@@ -66,8 +66,12 @@ class Guest:
                             "echo $! >/tmp/load.pid")
 
     def stop_load(self):
+        """How it went; whatever came must have been right."""
         text = self.vm.console.run("kill $(cat /tmp/load.pid); wait; cat /tmp/load.log", 90)
-        return judge(f"load from {self.vm.name}", text, lossless=False)
+        got = figures(text)
+        if got.get("bad", 1):
+            raise Failed(f"load from {self.vm.name}: {text}")
+        return got
 
     def echo_from_far(self, count, window, name="echo"):
         argv = [self.vqpeer, "echo", self.address4, ECHO_PORT, MIN_PAYLOAD,
