@@ -11,7 +11,7 @@
 #include "base/bits.h"
 #include "virtqueue/features.h"
 
-enum { ARENA_BYTES = 2 << 20 };
+enum { ARENA_BYTES = 2 << 20, CROSSING_BYTES = 150000 };
 
 /* ---- numbers ---- */
 
@@ -131,16 +131,20 @@ static int random_region(struct dp_rig *r)
         return r->s.layout == FE_MOSAIC ? mosaic[dp_random(r, 3)] : 0;
 }
 
-/* In the mosaic the first arena lies across three regions, the middle one of a single page. */
+/*
+ * In the mosaic the first arena lies across three regions, the middle one of a single page, and is
+ * small, so that buffers come to lie over the borders again and again.
+ */
 static void make_arenas(struct dp_rig *r)
 {
         for (int i = 0; i < DP_ARENAS; i++) {
                 struct dp_arena *a = &r->arena[i];
                 int region = r->s.layout == FE_PC ? 1 + i : r->s.layout == FE_MOSAIC ? 3 : 0;
+                bool across = r->s.layout == FE_MOSAIC && i == 0;
 
-                *a = (struct dp_arena){ .size = ARENA_BYTES };
-                if (r->s.layout == FE_MOSAIC && i == 0)
-                        a->gpa = fe_memory_cross(r->mem, 0, ARENA_BYTES / 2);
+                *a = (struct dp_arena){ .size = across ? CROSSING_BYTES : ARENA_BYTES };
+                if (across)
+                        a->gpa = fe_memory_cross(r->mem, 0, CROSSING_BYTES / 2);
                 else
                         assert_int_equal(fe_memory_alloc(r->mem, region, a->size, 1, &a->gpa), 0);
         }

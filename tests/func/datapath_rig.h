@@ -21,7 +21,7 @@
 #include "virtqueue/notify.h"
 #include "virtqueue/queue.h"
 
-enum { DP_LAYOUTS = 3, DP_ARENAS = 2, DP_SEGS = 32, DP_CHAINS = 256, DP_CANARY = 16 };
+enum { DP_LAYOUTS = 3, DP_ARENAS = 2, DP_SEGS = 32, DP_CHAINS = 512, DP_CANARY = 16 };
 
 enum dp_shape { DP_DIRECT, DP_INDIRECT, DP_MIXED, DP_SHAPES };
 enum dp_header {

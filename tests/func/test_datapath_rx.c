@@ -234,6 +234,14 @@ static void burst(struct dp_rig *r)
                 rte_pktmbuf_free(m[i]);
 }
 
+/* More and smaller buffers than one packet may take: see MOST_CHAINS. */
+static void flood(struct dp_rig *r)
+{
+        for (int i = 0; i < MOST_CHAINS + 40; i++)
+                if (!dp_chain_add(r, &(struct dp_load){ r->q.hdr_len, dp_random(r, 24), 0, NULL }))
+                        return;
+}
+
 static void post(struct dp_rig *r)
 {
         const uint32_t least = r->s.instance->traits.mergeable ? r->q.hdr_len : 1;
@@ -252,7 +260,10 @@ static void post(struct dp_rig *r)
 static void play(struct dp_rig *r)
 {
         for (int i = 0; i < STEPS; i++) {
-                post(r);
+                if (r->s.instance->traits.mergeable && dp_once_in(r, 10))
+                        flood(r);
+                else
+                        post(r);
                 if (dp_random(r, 4))
                         dp_publish(r);
                 if (dp_once_in(r, 3))

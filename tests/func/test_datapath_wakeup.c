@@ -34,13 +34,13 @@
 #include "virtqueue/features.h"
 #include "virtqueue/notify.h"
 
-enum { BUFFERS = 50000, RING = 16, BYTES = 100, PATIENCE_MS = 60000 };
+enum { BUFFERS = 30000, PLACES = 16, BYTES = 100, PATIENCE_MS = 60000 };
 
 struct pair {
         struct fe_memory *mem;
         struct vql_mem_table *table;
         struct fe_driver *d;
-        struct fe_seg seg[RING];
+        struct fe_seg seg[PLACES];
         bool rx;
         int call_fd, kick_fd;
         atomic_bool done; /* the driver has all it wanted */
@@ -59,11 +59,11 @@ static uint32_t rnd(struct pair *p, uint32_t below)
 
 /* ---- set-up ---- */
 
-static struct pair *pair_new(uint64_t features, bool rx)
+static struct pair *pair_new(uint64_t features, bool rx, uint16_t size)
 {
         struct pair *p = aligned_alloc(VQL_CACHE_LINE, RTE_ALIGN(sizeof(*p), VQL_CACHE_LINE));
         struct fe_driver_params params = {
-                .size = RING,
+                .size = size,
                 .packed = vql_has(features, VIRTIO_F_RING_PACKED),
                 .event_idx = vql_has(features, VIRTIO_RING_F_EVENT_IDX),
         };
@@ -80,7 +80,7 @@ static struct pair *pair_new(uint64_t features, bool rx)
         p->table = bare_table_new(p->mem);
         params.mem = p->mem;
         assert_int_equal(fe_driver_new(&params, &p->d, &e), 0);
-        for (int i = 0; i < RING; i++)
+        for (int i = 0; i < PLACES; i++)
                 assert_int_equal(fe_seg_alloc(p->mem, 0, BYTES, rx, &p->seg[i]), 0);
         bare_queue_init(&p->q, &(struct bare_params){
                                        .d = p->d,
@@ -106,20 +106,20 @@ static void pair_free(struct pair *p)
 
 static uint16_t serve(struct pair *p)
 {
-        struct rte_mbuf *m[4];
+        struct rte_mbuf *m[VQL_BURST];
         uint16_t n;
 
         if (!p->rx) {
-                n = p->q.dequeue(&p->q, packets, m, 4);
+                n = p->q.dequeue(&p->q, packets, m, VQL_BURST);
                 rte_pktmbuf_free_bulk(m, n);
                 return n;
         }
-        if (rte_pktmbuf_alloc_bulk(packets, m, 4) < 0)
+        if (rte_pktmbuf_alloc_bulk(packets, m, VQL_BURST) < 0)
                 return 0;
-        for (int i = 0; i < 4; i++)
+        for (int i = 0; i < VQL_BURST; i++)
                 rte_pktmbuf_append(m[i], BYTES - 12);
-        n = p->q.enqueue(&p->q, m, 4);
-        rte_pktmbuf_free_bulk(m, 4);
+        n = p->q.enqueue(&p->q, m, VQL_BURST);
+        rte_pktmbuf_free_bulk(m, VQL_BURST);
         return n;
 }
 
@@ -154,7 +154,7 @@ static unsigned int offer(struct pair *p, unsigned int most)
 
         for (i = 0; i < n; i++) {
                 /* Any place will do: nobody looks at what is in the buffers. */
-                const struct fe_chain c = { .segs = &p->seg[rnd(p, RING)], .n = 1 };
+                const struct fe_chain c = { .segs = &p->seg[rnd(p, PLACES)], .n = 1 };
 
                 if (fe_driver_add(p->d, &c, NULL) < 0)
                         break;
@@ -205,10 +205,10 @@ static void run_driver(struct pair *p, bool event_idx)
 
 /* ---- the tests ---- */
 
-static void sleep_and_wake(uint64_t features, bool rx)
+static void sleep_and_wake(uint64_t features, bool rx, uint16_t size)
 {
         const uint64_t one = 1;
-        struct pair *p = pair_new(features, rx);
+        struct pair *p = pair_new(features, rx, size);
         pthread_t device;
 
         assert_int_equal(pthread_create(&device, NULL, run_device, p), 0);
@@ -221,13 +221,17 @@ static void sleep_and_wake(uint64_t features, bool rx)
         pair_free(p);
 }
 
+/* Rings that a burst goes around more than once, if the driver is quick, and larger ones. */
 static void all_directions(bool packed)
 {
+        static const uint16_t sizes[] = { 1, 4, 64 };
         const uint64_t format = packed ? vql_bit(VIRTIO_F_RING_PACKED) : 0;
 
-        for (int rx = 0; rx < 2; rx++) {
-                sleep_and_wake(format, rx);
-                sleep_and_wake(format | vql_bit(VIRTIO_RING_F_EVENT_IDX), rx);
+        for (size_t i = 0; i < RTE_DIM(sizes); i++) {
+                for (int rx = 0; rx < 2; rx++) {
+                        sleep_and_wake(format, rx, sizes[i]);
+                        sleep_and_wake(format | vql_bit(VIRTIO_RING_F_EVENT_IDX), rx, sizes[i]);
+                }
         }
 }
 
@@ -252,6 +256,6 @@ int main(void)
 
         if (test_eal_start() < 0)
                 return 1;
-        packets = test_pool("packets", 63, 2048);
+        packets = test_pool("packets", 255, 2048);
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

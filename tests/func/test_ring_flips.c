@@ -356,8 +356,8 @@ static void give(struct bench *b)
 
         assert_int_equal(rte_pktmbuf_alloc_bulk(packets, m, CHAINS), 0);
         for (unsigned int i = 0; i < CHAINS; i++) {
-                /* Larger than a buffer: what does not fit must not go behind it. */
-                uint16_t len = (uint16_t)(PACKET + 30 * i);
+                /* The first is larger than a buffer: the rest must not go behind it. */
+                uint16_t len = (uint16_t)(i == 0 ? PACKET + 30 : PACKET);
 
                 memset(rte_pktmbuf_append(m[i], len), 0x11, len);
         }
