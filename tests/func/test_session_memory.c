@@ -148,8 +148,10 @@ static void test_overlaps(void **state)
         guest_start(&g, h, "p", &modern);
         base = fe_frontend_region(g.fe, 0);
         fd = g.mem->region[0].fd;
+        /* QEMU announces the same region for each queue pair, and takes it back as often. */
         r = base;
-        expect_fe(g.fe, fe_add_mem_reg(&g.fe->link, &r, fd), -EREMOTEIO);
+        expect_fe(g.fe, fe_add_mem_reg(&g.fe->link, &r, fd), 0);
+        expect_fe(g.fe, fe_rem_mem_reg(&g.fe->link, &r), 0);
         r = (struct fe_mem_region){ base.gpa + base.size - FE_PAGE, FE_PAGE, GIB(1), 0 };
         expect_fe(g.fe, fe_add_mem_reg(&g.fe->link, &r, fd), -EREMOTEIO);
         r = (struct fe_mem_region){ GIB(100), 2 * FE_PAGE, base.uva - FE_PAGE, 0 };

@@ -275,7 +275,7 @@ static void test_odd_descriptors(void **state)
                 if (err != 0 && err != -EREMOTEIO)
                         expect_fe(fe, err, 0);
                 g.flow.may_lose = true;
-                g.flow.stall_ms = 200;
+                g.flow.stall_ms = 500;
                 (void)fe_net_send(g.net, NULL, "0123456789abcdef0123456789abcdef", 32);
                 assert_true(alive(fe));
                 guest_end(&g);
