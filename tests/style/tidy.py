@@ -24,7 +24,7 @@ CONFIGS = (CONFIG, "tests/" + CONFIG)
 # The definition of vql_fail() itself is not to be replaced by the header's.
 HINTS = "tests/style/analyzer.h"
 WITHOUT_HINTS = "lib/base/error.c"
-FINDING = re.compile(r"^(/[^:\n]+):(\d+):\d+: (?:warning|error): (.*)$", re.MULTILINE)
+FINDING = re.compile(r"^([^\s:][^:\n]*):(\d+):\d+: (?:warning|error): (.*)$", re.MULTILINE)
 
 
 def extra(tree, path):
@@ -72,7 +72,7 @@ def report_file(tree, path, outcome, seen, report):
     output, failed = outcome
     hits = FINDING.findall(output)
     for name, line, text in hits:
-        inside = pathlib.Path(name).resolve()
+        inside = (tree.build / name).resolve()
         place = inside.relative_to(tree.root) if inside.is_relative_to(tree.root) else name
         if (place, line, text) not in seen:
             seen.add((place, line, text))
