@@ -131,16 +131,14 @@ static int on_fault(sd_event_source *src, int fd, uint32_t events, void *arg)
 static int on_broken(sd_event_source *src, int fd, uint32_t events, void *arg)
 {
         struct vql_port *p = arg;
-        bool broken;
 
         (void)src;
         (void)events;
         eventfd_drain(fd);
-        broken = p->session && p->session->mem && vql_mem_table_broken(p->session->mem);
-        if (broken)
+        if (p->session && p->session->mem && vql_mem_table_broken(p->session->mem)) {
                 vql_port_move(p, VQL_PORT_BROKEN);
-        if (broken)
                 on_closed(p, -EFAULT, "the front-end truncated its memory file");
+        }
         return 0;
 }
 

@@ -200,7 +200,8 @@ static void check_cursor(struct dp_rig *r)
         const struct vql_cursor c = vql_queue_cursor(&r->q);
         uint64_t at = (uint64_t)(r->s.start + r->at_used);
         uint16_t pos = (uint16_t)(r->q.packed ? at % r->s.size : at);
-        uint8_t wrap = r->q.packed && (!r->s.wrap_0 ^ (at / r->s.size & 1));
+        const bool odd_lap = at / r->s.size % 2 != 0;
+        uint8_t wrap = r->q.packed && r->s.wrap_0 == odd_lap;
 
         DP_CHECK(r, c.avail == pos && c.used == pos && c.avail_wrap == wrap && c.used_wrap == wrap,
                  "position %u/%u wraps %u/%u, expected %u wrap %u", c.avail, c.used, c.avail_wrap,

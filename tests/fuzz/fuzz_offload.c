@@ -107,10 +107,10 @@ static void finish(const struct vql_offload_caps *caps, struct rte_mbuf *m, uint
                 sum += out[i]->pkt_len;
         }
         /* Each segment beyond the first has headers of its own, and no byte is lost. */
-        if (n > 0)
+        if (n > 0) {
                 FUZZ_REQUIRE(sum == bytes + (segments ? (uint32_t)(n - 1) * headers : 0));
-        if (n > 0)
                 rte_pktmbuf_free_bulk(out, (unsigned int)n);
+        }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -101,7 +101,7 @@ static void start(void)
         make_memory();
 }
 
-static void fold_addresses(uint8_t *from, uint8_t *to)
+static void fold_addresses(uint8_t *from, const uint8_t *to)
 {
         for (; from < to; from += 16) {
                 uint64_t addr;

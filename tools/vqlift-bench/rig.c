@@ -315,7 +315,7 @@ static int reap(struct rig *r, bool check)
 int rig_burst(struct rig *r, bool check, uint64_t *ret_tsc)
 {
         static unsigned int next;
-        struct rte_mbuf *taken[MAX_BURST], **pkts = r->cell.to_guest ? r->pkts : taken;
+        struct rte_mbuf *taken[MAX_BURST] = { NULL }, **pkts = r->cell.to_guest ? r->pkts : taken;
         uint64_t begin;
         uint16_t n;
         int rc = 0;
