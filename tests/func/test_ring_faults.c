@@ -95,6 +95,7 @@ static const struct expected table[] = {
         { "own header, no packet", RETURNED, ACCEPTED, VQL_FAULT_NONE, "short" },
         { "own header, nested table", BROKEN, BROKEN, VQL_FAULT_INDIRECT, NULL },
         { "own header, table longer than memory", BROKEN, BROKEN, VQL_FAULT_DESC_ADDRESS, NULL },
+        { "index one too far, good buffers", BROKEN, BROKEN, VQL_FAULT_AVAIL_INDEX, NULL },
 };
 
 /* ---- faults behind a header in a descriptor of its own, the shape that most drivers send ---- */
@@ -206,6 +207,24 @@ static void table_longer(struct fe_driver *d, const struct fe_fault_room *room)
         *fe_driver_head(d).len = 64;
 }
 
+static void arrange_one(struct fe_fault_room *room)
+{
+        room->seg[0].len = HEADER + BYTES;
+        room->n = 1;
+}
+
+/* Every entry of the ring names this buffer, and there is one more of them than the ring has. */
+static void good_but_too_many(struct fe_driver *d, const struct fe_fault_room *room)
+{
+        struct fe_area_pointers at = fe_driver_pointers(d);
+        uint16_t head = (uint16_t)((struct vring_desc *)(void *)desc(d, 0).addr - at.desc);
+
+        (void)room;
+        for (int i = 0; i < RING; i++)
+                at.avail->ring[i] = head;
+        fe_driver_jump(d, RING + 1);
+}
+
 #define OWN   .tx = true, .rx = true, .arrange = arrange_own
 #define SPLIT .formats = FE_FOR_SPLIT
 #define BOTH  .formats = FE_FOR_BOTH
@@ -229,6 +248,8 @@ static const struct fe_ring_fault own_faults[] = {
         { "own header, no packet", BOTH, .tx = true, .rx = true, .arrange = arrange_nothing },
         { "own header, nested table", BOTH, OWN, .table = true, .spoil = packet_a_table },
         { "own header, table longer than memory", BOTH, OWN, .table = true, .spoil = table_longer },
+        { "index one too far, good buffers", SPLIT, .tx = true, .rx = true, .shown = true,
+          .arrange = arrange_one, .spoil = good_but_too_many },
 };
 
 /* One ring with its driver. */
