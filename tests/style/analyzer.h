@@ -10,11 +10,15 @@
 
 #include "base/error.h"
 
-static inline int vql_analyzer_positive(int err)
+int vql_analyzer_any(void); /* nobody defines it: a number that may be anything */
+
+static inline int vql_analyzer_negative(void)
 {
-        return err > 0 ? err : 1;
+        int rc = vql_analyzer_any();
+
+        return rc < 0 ? rc : -1;
 }
 
-#define vql_fail(e, err, ...) (vql_fail((e), (err), __VA_ARGS__), -vql_analyzer_positive(err))
+#define vql_fail(e, err, ...) (vql_fail((e), (err), __VA_ARGS__), vql_analyzer_negative())
 
 #endif
