@@ -3,7 +3,7 @@
 /*
  * Two threads that sleep: the driver until an interrupt comes, the device until a kick comes.
  * Neither side looks at the ring again without having been told to, so that a notification that is
- * missing once, in whatever interleaving, is a time-out here.
+ * missing once, in whatever interleaving, is a time-out here.  And the moment itself, alone.
  */
 
 #include <setjmp.h>
@@ -16,9 +16,11 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <rte_common.h>
@@ -35,6 +37,7 @@
 #include "virtqueue/notify.h"
 
 enum { BUFFERS = 30000, PLACES = 16, BYTES = 100, PATIENCE_MS = 60000 };
+enum { DUEL_ROUNDS = 200000, DUEL_SECONDS = 3 };
 
 struct pair {
         struct fe_memory *mem;
@@ -235,6 +238,120 @@ static void all_directions(bool packed)
         }
 }
 
+/* ---- fences ---- */
+
+/*
+ * One side says that it is done and looks at the other's wish, while the other states its wish and
+ * looks whether something is done.  One of the two must see the other, every time; that takes a
+ * full fence on both sides.
+ */
+struct duel {
+        struct pair *p;
+        bool kicks; /* the driver publishes and the device wishes, else the other way round */
+        atomic_uint arrived;
+        atomic_bool over;
+        bool device_saw;
+};
+
+/* Both threads leave at the same moment, nearly. */
+static void meet(struct duel *d, unsigned int *rounds)
+{
+        *rounds += 2;
+        atomic_fetch_add(&d->arrived, 1);
+        for (unsigned int i = 0; atomic_load(&d->arrived) < *rounds; i++)
+                if (i % 1024 == 1023)
+                        sched_yield();
+}
+
+static void dither(unsigned int n)
+{
+        for (volatile unsigned int i = 0; i < n; i++)
+                ;
+}
+
+static void *duel_device(void *arg)
+{
+        struct duel *d = arg;
+        struct vql_queue *q = &d->p->q;
+        unsigned int rounds = 0;
+        uint64_t signals;
+
+        for (unsigned int i = 0;; i++) {
+                if (d->kicks)
+                        vql_notify_disable(q);
+                signals = q->signals;
+                meet(d, &rounds);
+                if (d->over)
+                        return NULL;
+                dither(i * 7 % 40);
+                if (d->kicks) {
+                        d->device_saw = vql_notify_enable(q);
+                } else {
+                        serve(d->p);
+                        d->device_saw = q->signals != signals;
+                }
+                meet(d, &rounds);
+                if (d->kicks)
+                        serve(d->p);
+                meet(d, &rounds);
+        }
+}
+
+/* The driver's part of a round: did it see the other side? */
+static bool duel_round(struct duel *d, unsigned int i, unsigned int *rounds)
+{
+        const struct fe_chain c = { .segs = &d->p->seg[0], .n = 1 };
+        struct fe_driver *driver = d->p->d;
+        struct fe_done done;
+        bool saw;
+
+        fe_driver_calls_off(driver);
+        assert_int_equal(fe_driver_add(driver, &c, NULL), 0);
+        if (!d->kicks)
+                fe_driver_kick(driver, -1);
+        meet(d, rounds);
+        dither(i * 11 % 40);
+        saw = d->kicks ? fe_driver_kick(driver, -1) == 1 : fe_driver_calls_on(driver, 0);
+        meet(d, rounds);
+        saw |= d->device_saw;
+        meet(d, rounds);
+        assert_int_equal(fe_driver_get(driver, &done), 1);
+        return saw;
+}
+
+/* For so many rounds, or as long as it may take on a machine that does other things too. */
+static void duel(uint64_t features, bool kicks)
+{
+        struct duel d = { .p = pair_new(features, false, 4), .kicks = kicks };
+        const time_t end = time(NULL) + DUEL_SECONDS;
+        unsigned int rounds = 0, missed = 0, i;
+        pthread_t device;
+
+        assert_int_equal(pthread_create(&device, NULL, duel_device, &d), 0);
+        for (i = 0; i < DUEL_ROUNDS && time(NULL) < end; i++)
+                missed += !duel_round(&d, i, &rounds);
+        d.over = true;
+        meet(&d, &rounds);
+        pthread_join(device, NULL);
+        if (missed > 0)
+                fail_msg("%u of %u %s got lost", missed, i, kicks ? "kicks" : "interrupts");
+        pair_free(d.p);
+}
+
+static void test_fences(void **state)
+{
+        const uint64_t event_idx = vql_bit(VIRTIO_RING_F_EVENT_IDX);
+        const uint64_t packed = vql_bit(VIRTIO_F_RING_PACKED);
+
+        (void)state;
+        for (int kicks = 0; kicks < 2; kicks++) {
+                duel(0, kicks);
+                duel(event_idx, kicks);
+                duel(packed, kicks);
+                duel(packed | event_idx, kicks);
+        }
+}
+
 static void test_split(void **state)
 {
         (void)state;
@@ -252,6 +369,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_split),
                 cmocka_unit_test(test_packed),
+                cmocka_unit_test(test_fences),
         };
 
         if (test_eal_start() < 0)

@@ -524,6 +524,7 @@ static void one_fault(const struct fe_ring_fault *f, bool packed, bool rx, unsig
         bench_init(b, packed, rx, packed ? RING - 3 : 65533);
         b->name = f->name;
         expect_working(b, &b->good);
+        expect_working(b, &b->bad);
         behind = offer(b, f, before);
         if ((rx ? e->rx : e->tx) == BROKEN)
                 expect_broken(b, e, before);
