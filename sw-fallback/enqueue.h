@@ -174,6 +174,8 @@ static inline enum vql_write_result vql_write_packet(struct vql_queue *q, struct
                 r = vql_write_payload(q, t, b, &w, m);
         if (r != VQL_WRITE_OK)
                 return r;
+        if (!w.claim) /* there is always a header, and it took a chain */
+                return VQL_WRITE_NO_BUFFER;
         if (t.mergeable && w.chains > 1)
                 vql_write_count(q, t, &w);
         b->done[b->staged++] = (struct vql_done){ w.in_chain, w.claim->id, w.claim->slots };

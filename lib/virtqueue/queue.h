@@ -117,9 +117,10 @@ struct vql_queue {
         VQL_QUEUE_COLD_COUNTERS(VQL_COUNTER_FIELD)
 };
 
-static_assert(sizeof(struct vql_queue) == 4 * VQL_CACHE_LINE, "queue state outgrew four lines");
+static_assert(sizeof(struct vql_queue) == (size_t)4 * VQL_CACHE_LINE,
+              "queue state outgrew four lines");
 static_assert(offsetof(struct vql_queue, last_avail) == VQL_CACHE_LINE, "line 1 moved");
-static_assert(offsetof(struct vql_queue, mem) == 2 * VQL_CACHE_LINE, "line 2 moved");
+static_assert(offsetof(struct vql_queue, mem) == (size_t)2 * VQL_CACHE_LINE, "line 2 moved");
 
 /* All that a queue needs to know about its ring; pointers are borrowed. */
 struct vql_queue_params {
