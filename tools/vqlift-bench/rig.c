@@ -267,7 +267,7 @@ static int check_packets(const struct rig *r, struct rte_mbuf **pkts, uint16_t n
         static uint8_t buf[1 << 16];
 
         for (uint16_t i = 0; i < n; i++) {
-                const void *p = pkts[i]->pkt_len == r->cell.size
+                const void *p = pkts[i] && pkts[i]->pkt_len == r->cell.size
                                         ? rte_pktmbuf_read(pkts[i], 0, r->cell.size, buf)
                                         : NULL;
 

@@ -60,8 +60,11 @@ static bool receive_some(int s, struct half *h)
         if (n < 0)
                 return false;
         good = pattern_check(h->buf, (size_t)n, h->seed, h->at);
-        if (good != (size_t)n)
-                net_die("byte %llu is wrong", (unsigned long long)(h->at + good));
+        if (good != (size_t)n) {
+                const unsigned long long wrong = h->at + good;
+
+                net_die("byte %llu is wrong", wrong);
+        }
         h->at += (uint64_t)n;
         return true;
 }
