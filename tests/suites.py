@@ -9,10 +9,16 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests/vm"))
+from harness.hugepages import reserve  # noqa: E402
+from harness.report import Skip  # noqa: E402
+
 JOBS = 2
+HUGE_MB = 128                   # for tests of unit and func that map hugepages
 # " 3/12 vqlift:unit / ring    OK    0.02s", as meson prints it.
 MESON_LINE = re.compile(r"\s*\d+/\d+ (?:\S+ / )?(\S+)\s+([A-Z]{2,})\s+([\d.]+)s")
 CMOCKA_LINE = re.compile(r"\[\s+(OK|SKIPPED|RUN)\s+\] (\S+)")
@@ -180,10 +186,17 @@ def run(tally, suite, build, quick):
         run_vm(tally, build, quick)
     elif suite == "fuzz":
         run_fuzz(tally)
-    else:
+    elif suite == "style":
         run_meson(tally, build, suite, quick)
-        if suite in ("unit", "func") and not quick:
-            run_sanitizers(tally, suite)
+    else:
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(reserve(HUGE_MB))
+            except Skip as reason:
+                print(f"{suite}: {reason}", flush=True)
+            run_meson(tally, build, suite)
+            if not quick:
+                run_sanitizers(tally, suite)
 
 
 def summarize(tally, seconds):

@@ -19,6 +19,9 @@ declare -A packages=(
         [fuzz]="clang libclang-rt-dev llvm"
 )
 
+# shellcheck source=tools/progress.sh
+. "$(dirname "$0")/progress.sh"
+
 log=$(mktemp "${TMPDIR:-/tmp}/vqlift-packages.XXXXXX")
 trap 'rm -f "$log"' EXIT
 
@@ -48,7 +51,7 @@ missing() { # A|B
 
 apt() {
         export DEBIAN_FRONTEND=noninteractive
-        apt-get -q -y -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 "$@" >>"$log" 2>&1
+        progress "$log" apt-get -q -y -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 "$@"
 }
 
 update() {

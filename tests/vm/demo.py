@@ -27,7 +27,7 @@ def detail(text):
 
 
 def start_daemon(rig):
-    say(3, "vqliftd, with a tap that goes to a network namespace of its own")
+    say(3, f"vqliftd, with a tap in the network namespace {rig.far.name}")
     port = rig.port()
     daemon = rig.daemon(port)
     detail(daemon.file.read_text())
@@ -98,7 +98,7 @@ def main():
     try:
         report = Report(build / "vm-logs")
         with Rig(Place(build, report.logs).prepare(), report) as rig:
-            rig.open()
+            rig.open(inside=True)
             port, daemon = start_daemon(rig)
             vm = boot(rig, port)
             ping(vm)

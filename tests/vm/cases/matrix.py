@@ -99,9 +99,22 @@ def change_channels(vm, queues):
         raise Failed(f"channels: {text}")
 
 
+def check_segmentation(rig, guest, nic):
+    """The guest hands over packets that are cut on the way, or, without TSO, none."""
+    def counts():
+        return (int(guest.vm.console.run("cat /sys/class/net/eth0/statistics/tx_packets")),
+                int(rig.far.run("cat /sys/class/net/eth0/statistics/rx_packets")))
+    sent, arrived = counts()
+    guest.stream(1, 4096)
+    sent, arrived = (after - before for after, before in zip(counts(), (sent, arrived)))
+    if (arrived > sent) != nic.get("host_tso4", True):
+        raise Failed(f"the guest sent {sent} packets, {arrived} arrived")
+
+
 def run(rig, row):
     daemon, vm, guest = boot(rig, row)
     guest.check()
+    check_segmentation(rig, guest, row.nic)
     if row.queues > 1:
         change_channels(vm, row.queues)
         guest.stream(4 * row.queues, 256)
@@ -109,6 +122,8 @@ def run(rig, row):
     state = daemon.port("vm0")
     if state["state"] != "running":
         raise Failed(f"the port is {state['state']}: {state['reason']}")
+    if state["mtu-negotiated"] != row.nic.get("host_mtu"):
+        raise Failed(f"MTU negotiated: {state['mtu-negotiated']}")
 
 
 for _row in ROWS:

@@ -1,40 +1,44 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""2 MiB hugepages for one case: what was there before is there again after."""
+"""2 MiB hugepages for a while: what was there before is there again after."""
+from contextlib import contextmanager
 from pathlib import Path
 
 from .process import sh
 from .report import Skip
 
-POOL = Path("/sys/kernel/mm/hugepages/hugepages-2048kB")
+POOL = Path("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages")
 
 
-class Hugepages:
-    """megabytes more free pages than now, and a hugetlbfs of its own at `folder`."""
+def pages():
+    return int(POOL.read_text())
 
-    def __init__(self, megabytes, folder):
-        self.folder = folder
-        if not POOL.exists():
-            raise Skip("this kernel has no 2 MiB hugepages")
-        self.before = read("nr_hugepages")
-        wanted = self.before + megabytes // 2
-        write(wanted)
-        if read("nr_hugepages") < wanted:
-            write(self.before)
+
+@contextmanager
+def reserve(megabytes):
+    """That much more than there is now."""
+    if not POOL.exists():
+        raise Skip("this kernel has no 2 MiB hugepages")
+    before = pages()
+    wanted = before + megabytes // 2
+    try:
+        try:
+            POOL.write_text(str(wanted))
+        except OSError as error:
+            raise Skip(f"no hugepages to be had: {error}") from None
+        if pages() < wanted:
             raise Skip(f"the machine has no {megabytes} MiB of hugepages to give")
-        folder.mkdir()
-        sh("mount", "-t", "hugetlbfs", "-o", "pagesize=2M", "vqvm", folder)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exc):
-        sh("umount", self.folder, check=False)
-        write(self.before)
+        yield
+    finally:
+        if pages() != before:
+            POOL.write_text(str(before))
 
 
-def read(name):
-    return int((POOL / name).read_text())
-
-
-def write(count):
-    (POOL / "nr_hugepages").write_text(str(count))
+@contextmanager
+def hugetlbfs(folder):
+    """A hugetlbfs at this new folder."""
+    folder.mkdir()
+    sh("mount", "-t", "hugetlbfs", "-o", "pagesize=2M", "vqvm", folder)
+    try:
+        yield folder
+    finally:
+        sh("umount", folder, check=False)

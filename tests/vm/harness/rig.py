@@ -10,7 +10,7 @@ from pathlib import Path
 
 from . import traffic
 from .daemon import Daemon
-from .hugepages import Hugepages
+from .hugepages import hugetlbfs, reserve
 from .image import Kernel, build_initramfs
 from .machine import Vm
 from .network import Netns, configure
@@ -55,9 +55,10 @@ class Rig(ExitStack):
         self.folder = Path(tempfile.mkdtemp(prefix="vqvm-"))
         self.callback(shutil.rmtree, self.folder, ignore_errors=True)
 
-    def open(self):
-        self.host = self.enter_context(Netns("h"))
+    def open(self, inside=False):
+        """inside: the daemon runs at the far end, so that its taps are there without a move."""
         self.far = self.enter_context(Netns("f"))
+        self.host = self.far if inside else self.enter_context(Netns("h"))
         for server in traffic.serve(self.far, self.folder, self.place.vqpeer):
             self.enter_context(server)
         return self
@@ -89,7 +90,7 @@ class Rig(ExitStack):
         Several uplinks become the ports of a bridge."""
         devices = []
         for n, port in enumerate(daemon.ports):
-            if port["uplink"].startswith("net_tap"):
+            if port["uplink"].startswith("net_tap") and self.host is not self.far:
                 self.far.adopt(f"eth{n}", self.host)
             if port["uplink"] != "loopback":
                 devices.append(f"eth{n}")
@@ -115,7 +116,8 @@ class Rig(ExitStack):
 
     def hugepages(self, mb):
         """Reserve them until the end; return the folder of a hugetlbfs."""
-        return self.enter_context(Hugepages(mb, self.folder / "huge")).folder
+        self.enter_context(reserve(mb))
+        return self.enter_context(hugetlbfs(self.folder / "huge"))
 
     def vm(self, name="guest", **options):
         return self.enter_context(Vm(name, self.folder, options.pop("boot", self.place.boot),
