@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -164,11 +165,22 @@ def run_fuzz(tally):
     run_meson(tally, build, "fuzz")
 
 
+def wait_for_end(command):
+    """Its exit code.  If we are stopped it may still clean up."""
+    with subprocess.Popen(command) as process:
+        try:
+            return process.wait()
+        except BaseException:
+            process.terminate()
+            process.wait()
+            raise
+
+
 def run_vm(tally, build, quick):
     with tempfile.NamedTemporaryFile("r", suffix=".records") as records:
         command = ["python3", ROOT / "tests/vm/run.py", "--build", build, "--records",
                    records.name, *(["--quick"] if quick else [])]
-        code = subprocess.run(command).returncode
+        code = wait_for_end(command)
         results = [json.loads(line) for line in records]
     for r in results:
         if r["status"] == "failed":
@@ -219,6 +231,7 @@ def main():
     p.add_argument("--quick", action="store_true")
     p.add_argument("suite", nargs="+")
     a = p.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
     tally, seconds = Tally(), {}
     for suite in a.suite:
         start = time.monotonic()

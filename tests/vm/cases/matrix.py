@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """One guest a row: device options, kind of memory, queue pairs, role, uplink; checked traffic."""
+import socket
 from dataclasses import dataclass, field
 
 from harness import features
@@ -7,6 +8,9 @@ from harness.machine import Memory, nic_options, vhost_user_arguments
 from harness.network import FAR4, STREAM_PORT
 from harness.process import Failed
 from harness.registry import add
+from harness.report import Skip
+
+AF_XDP = 44
 
 PLAIN = {"mrg_rxbuf": False, "event_idx": False, "indirect_desc": False, **features.OFFLOADS_OFF}
 
@@ -111,7 +115,16 @@ def check_segmentation(rig, guest, nic):
         raise Failed(f"the guest sent {sent} packets, {arrived} arrived")
 
 
+def need_af_xdp():
+    try:
+        socket.socket(AF_XDP, socket.SOCK_RAW).close()
+    except OSError as error:
+        raise Skip(f"no AF_XDP in this kernel: {error}") from None
+
+
 def run(rig, row):
+    if row.uplink == "af_xdp":
+        need_af_xdp()
     daemon, vm, guest = boot(rig, row)
     guest.check()
     check_segmentation(rig, guest, row.nic)

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Network namespaces: one in which the daemon runs, one that is the far end of the wire."""
 import os
+import re
 
 from .process import Failed, Process, sh
 
 FAR4, FAR6 = "10.9.0.1", "fd09::1"
+PREFIX = "vqvm"
 ECHO_PORT, STREAM_PORT = 7001, 7002
 
 
@@ -15,11 +17,18 @@ def configure(run, dev, number, mtu):
     run(f"ip -6 addr add fd09::{number}/64 dev {dev} nodad")
 
 
+def delete_leftovers():
+    """Of runs that were killed: namespaces with the number of a process that is no more."""
+    for name in re.findall(rf"^{PREFIX}\d+[a-z]", sh("ip netns list"), re.MULTILINE):
+        if not os.path.exists(f"/proc/{name[len(PREFIX):-1]}"):
+            sh("ip", "netns", "del", name)
+
+
 class Netns:
     """Deleted, with all that is in it, at the end of the with block."""
 
     def __init__(self, role):
-        self.name = f"vqvm{os.getpid()}{role}"
+        self.name = f"{PREFIX}{os.getpid()}{role}"
         sh("ip", "netns", "add", self.name)
         # Nothing but the case's own packets: no router solicitations, no multicast reports.
         self.run("sh -c 'echo 0 >/proc/sys/net/ipv6/conf/default/router_solicitations'")

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Commands and background processes; waiting with a deadline."""
+import ctypes
 import re
 import shlex
 import signal
 import subprocess
 import time
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+PR_SET_PDEATHSIG = 1
 
 
 class Failed(Exception):
@@ -33,6 +37,11 @@ def wait_for(what, condition, timeout=60, step=0.05):
         time.sleep(step)
 
 
+def die_with_parent():
+    """Runs in the child: if we are killed there is nobody left to stop it."""
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 class Process:
     """A background process whose output goes to a file; leaving the with block ends it."""
 
@@ -46,7 +55,8 @@ class Process:
             out.flush()
             self.start_of_output = out.tell()
             self.popen = subprocess.Popen(words, stdin=stdin, stdout=out,
-                                          stderr=subprocess.STDOUT, start_new_session=True)
+                                          stderr=subprocess.STDOUT, start_new_session=True,
+                                          preexec_fn=die_with_parent)
         self.pid = self.popen.pid
 
     def output(self):

@@ -13,7 +13,7 @@ from .daemon import Daemon
 from .hugepages import hugetlbfs, reserve
 from .image import Kernel, build_initramfs
 from .machine import Vm
-from .network import Netns, configure
+from .network import Netns, configure, delete_leftovers
 from .process import Failed
 
 # Device arguments of the uplink of port {n}; what the far end gets is always called eth{n}.
@@ -35,6 +35,7 @@ class Place:
     boot: tuple = None
 
     def prepare(self):
+        delete_leftovers()
         self.vqpeer = self.build / "tests/vm/vqpeer"
         kernel = Kernel(self.build / "guest")
         self.logs.mkdir(parents=True, exist_ok=True)
