@@ -54,28 +54,40 @@ for _format, _nic in (("split", {}), ("packed", PACKED)):
     add(f"reboot-{_format}", lambda rig, nic=_nic: reboot(rig, Row("", nic)))
 
 
+def plug_nic(vm, socket, nic):
+    vm.qmp("chardev-add", id="vu", backend={"type": "socket", "data": {
+        "addr": {"type": "unix", "data": {"path": socket}}, "server": False}})
+    vm.qmp("netdev_add", type="vhost-user", id="net0", chardev="vu")
+    vm.qmp("device_add", **nic)
+
+
+def unplug_nic(vm, nic):
+    vm.qmp("device_del", id=nic["id"])
+    vm.qmp.wait_event("DEVICE_DELETED", device=nic["id"])
+    vm.qmp("netdev_del", id="net0")     # and with it its chardev
+
+
 @case("hot-plug-nic")
 def hot_plug_nic(rig):
-    """The NIC comes and goes by QMP while the guest runs; the daemon's port stays."""
-    port = rig.port()
-    daemon = rig.daemon(port)
+    """Port and NIC come and go while daemon and guest run."""
+    daemon = rig.daemon()
     vm = rig.vm(arguments=["-device", "pcie-root-port,id=slot0,chassis=1"]).wait_ready()
-    for nic in ({}, PACKED, {}):
-        device = nic_options(nic, bus="slot0")
-        vm.qmp("chardev-add", id="vu", backend={"type": "socket", "data": {
-            "addr": {"type": "unix", "data": {"path": port["socket"]}}, "server": False}})
-        vm.qmp("netdev_add", type="vhost-user", id="net0", chardev="vu")
-        vm.qmp("device_add", **device)
+    for options in ({}, PACKED, {}):
+        port, nic = rig.port(), nic_options(options, bus="slot0")
+        daemon.add(port)
+        rig.join(daemon)
+        plug_nic(vm, port["socket"], nic)
         guest = rig.guest(vm)
         guest.configure()
         guest.serve()
         guest.wait_path()
         guest.check()
         vm.console.run("kill $(pidof vqpeer)")
-        vm.qmp("device_del", id=device["id"])
-        vm.qmp.wait_event("DEVICE_DELETED", device=device["id"])
-        vm.qmp("netdev_del", id="net0")
+        unplug_nic(vm, nic)
         daemon.wait_state("vm0", "waiting")
+        daemon.delete(port)
+        if daemon.ask("port", "show") or "eth0" in rig.far.run("ip link"):
+            raise Failed("the port was deleted, but it or its tap is still there")
 
 
 def kill_with_traffic(rig, daemon, arguments):

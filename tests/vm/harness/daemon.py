@@ -62,6 +62,17 @@ class Daemon:
         """The answer of the command line tool, as JSON."""
         return json.loads(sh(self.build / "tools/vqlift/vqlift", "-j", "-s", self.control, *words))
 
+    def add(self, port):
+        """While the daemon runs: it forgets the port when it ends."""
+        options = [word for key, value in port.items() if key != "name"
+                   for word in (f"--{key}", value)]
+        self.ask("port", "add", port["name"], *options)
+        self.ports.append(port)
+
+    def delete(self, port):
+        self.ask("port", "del", port["name"])
+        self.ports.remove(port)
+
     def port(self, name):
         return self.ask("port", "show", name)
 

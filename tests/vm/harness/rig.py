@@ -95,8 +95,9 @@ class Rig(ExitStack):
                 self.far.adopt(f"eth{n}", self.host)
             if port["uplink"] != "loopback":
                 devices.append(f"eth{n}")
-        if len(devices) == 1:
-            configure(self.far.run, devices[0], 1, mtu)
+        if len(devices) <= 1:
+            for dev in devices:
+                configure(self.far.run, dev, 1, mtu)
             return
         self.far.run("ip link add br0 type bridge stp_state 0 mcast_snooping 0")
         for dev in devices:
