@@ -48,7 +48,7 @@ enum {
         HEADER = 12,
         PACKET = 100,
         BYTES = HEADER + PACKET,
-        BIG = 4096,
+        BIG = 1500,
 };
 
 #define NOWHERE (UINT64_C(1) << 60)

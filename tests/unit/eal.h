@@ -7,6 +7,8 @@
  * --in-memory beside --no-huge; --no-shconf keeps it off the file system as well.
  */
 
+#include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 
 #include <rte_eal.h>
@@ -23,6 +25,8 @@
 static inline int test_eal_start(void)
 {
         const char *level = getenv("VQLIFT_TEST_EAL_LOG");
+        cpu_set_t cpus;
+        int err;
         char log[32];
         char *argv[] = { (char *)"test",
                          (char *)"--no-huge",
@@ -36,7 +40,12 @@ static inline int test_eal_start(void)
                          NULL };
 
         snprintf(log, sizeof(log), "--log-level=%s", level ? level : "1");
-        return rte_eal_init(9, argv) < 0 ? -rte_errno : 0;
+        /* It pins this thread, and threads made later would inherit that: all on one CPU. */
+        if (sched_getaffinity(0, sizeof(cpus), &cpus) < 0)
+                return -errno;
+        err = rte_eal_init(9, argv) < 0 ? -rte_errno : 0;
+        sched_setaffinity(0, sizeof(cpus), &cpus);
+        return err;
 }
 
 /* A pool of packet buffers; n of them with `room` bytes behind the headroom, 0 for none at all. */
