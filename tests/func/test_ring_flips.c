@@ -169,14 +169,28 @@ static void *at(struct bench *b, uint64_t gpa)
         return fe_memory_at(b->mem, gpa, 16);
 }
 
+/* Descriptors are stored by halves: a thread that changes a word of one meanwhile must not make a
+ * third value of two. */
+static void put_halves(uint64_t *to, const void *from)
+{
+        uint64_t half[2];
+
+        memcpy(half, from, sizeof(half));
+        __atomic_store_n(&to[0], half[0], __ATOMIC_RELAXED);
+        __atomic_store_n(&to[1], half[1], __ATOMIC_RELAXED);
+}
+
 static void put_desc(struct bench *b, void *to, const struct vring_desc *v)
 {
         struct vring_packed_desc p = { v->addr, v->len, v->next, v->flags };
 
-        if (b->packed)
-                memcpy(to, &p, sizeof(p));
-        else
-                memcpy(to, v, sizeof(*v));
+        put_halves(to, b->packed ? (const void *)&p : v);
+}
+
+static void clear_descs(struct vring_desc *d)
+{
+        for (unsigned int i = 0; i < RING; i++)
+                put_halves((void *)&d[i], &(const struct vring_desc){ 0 });
 }
 
 /* Write one piece of a buffer to a descriptor; `link` is next, or the buffer's id. */
@@ -237,14 +251,14 @@ static void offer(struct bench *b)
         unsigned int slot = 0;
 
         if (b->packed)
-                memset(p.desc, 0, RING * 16);
+                clear_descs(p.desc);
         for (unsigned int i = 0; i < CHAINS; i++) {
                 if (!b->packed)
-                        p.avail->ring[i] = (uint16_t)slot;
+                        __atomic_store_n(&p.avail->ring[i], (uint16_t)slot, __ATOMIC_RELAXED);
                 slot += put_chain(b, i, slot);
         }
         if (!b->packed)
-                p.avail->idx = CHAINS;
+                __atomic_store_n(&p.avail->idx, CHAINS, __ATOMIC_RELAXED);
         bare_queue_init(&b->q, &b->p);
         if (b->hit)
                 assert_int_equal(vql_mem_find(b->table, 0, &b->q.hit), 0);
