@@ -92,8 +92,8 @@ static int start_ring(struct vql_port *p, uint16_t index, struct vql_error *e)
                 r->q.position =
                         vql_journal_begin(p->journal, index, v->desc_uva, (uint16_t)v->num, &now);
         }
-        vql_log(&p->log, LOG_DEBUG, "ring %u: started, size %u, %s", index, v->num,
-                r->instance->name);
+        vql_log(&p->log, LOG_DEBUG, "ring %u: started, size %u, %s (%s)", index, v->num,
+                r->instance->name, r->set->name);
         return 0;
 }
 

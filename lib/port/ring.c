@@ -104,7 +104,9 @@ static int start_position(const struct vql_session *s, uint16_t index, const str
 void vql_ring_select(struct vql_ring *r, const struct vql_session *s)
 {
         r->q.log = vql_session_logging(s) ? s->log : NULL;
-        r->instance = vql_burst_select(&r->q);
+        if (!r->set)
+                r->set = vql_instance_set_best();
+        r->instance = vql_burst_select(&r->q, r->set);
 }
 
 int vql_ring_start(struct vql_ring *r, const struct vql_session *s, uint16_t index,

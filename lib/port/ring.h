@@ -27,6 +27,7 @@ enum vql_ring_state {
 struct vql_ring {
         struct vql_queue q;
         const struct vql_instance *instance; /* NULL: never started */
+        const struct vql_instance_set *set;  /* where it is from */
         enum vql_ring_state state;
         uint32_t start_base; /* the session's raw base when the ring started */
         bool kick_owed;      /* a start or change happened: interrupt once on resume */
