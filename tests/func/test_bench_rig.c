@@ -206,7 +206,7 @@ static void test_wrong_while_measured(void **state)
 static int start(void **state)
 {
         (void)state;
-        if (test_eal_start() < 0 || rte_vhost_listen() < 0)
+        if (test_eal_start() < 0 || rte_peer_listen() < 0)
                 return -1;
         machine.pool = test_pool("bench", 4095, RTE_MBUF_DEFAULT_DATAROOM);
         machine.guest_cpu = -1;
@@ -216,7 +216,7 @@ static int start(void **state)
 static int stop(void **state)
 {
         (void)state;
-        rte_vhost_unlisten();
+        rte_peer_unlisten();
         return 0;
 }
 

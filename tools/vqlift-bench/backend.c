@@ -86,21 +86,21 @@ static int rte_seek(void *arg, uint32_t position)
 {
         const struct backend_rte *r = arg;
 
-        return rte_vhost_peer_seek(r->peer, r->ring, position, r->packed);
+        return rte_peer_seek(r->peer, r->ring, position, r->packed);
 }
 
 static uint16_t rte_enqueue(void *arg, struct rte_mbuf **pkts, uint16_t n)
 {
         const struct backend_rte *r = arg;
 
-        return rte_vhost_peer_move(r->peer, r->ring, NULL, pkts, n);
+        return rte_peer_move(r->peer, r->ring, NULL, pkts, n);
 }
 
 static uint16_t rte_dequeue(void *arg, struct rte_mbuf **pkts, uint16_t n)
 {
         const struct backend_rte *r = arg;
 
-        return rte_vhost_peer_move(r->peer, r->ring, r->pool, pkts, n);
+        return rte_peer_move(r->peer, r->ring, r->pool, pkts, n);
 }
 
 struct backend backend_rte(struct backend_rte *r)

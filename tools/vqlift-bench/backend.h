@@ -13,7 +13,7 @@
 struct guest;
 struct rte_mbuf;
 struct rte_mempool;
-struct rte_vhost_peer;
+struct rte_peer;
 struct vql_burst_queue;
 struct vql_instance_set;
 
@@ -38,7 +38,7 @@ struct backend backend_vqlift(const char *name, const struct guest *g, struct ba
 
 /* DPDK's vhost library. */
 struct backend_rte {
-        struct rte_vhost_peer *peer;
+        struct rte_peer *peer;
         struct rte_mempool *pool;
         unsigned int ring;
         bool packed;

@@ -118,7 +118,7 @@ int machine_start(const char *program, struct machine *ret_machine)
                 rc = m.pool ? 0 : -rte_errno;
         }
         if (rc == 0)
-                rc = rte_vhost_listen();
+                rc = rte_peer_listen();
         if (rc < 0) {
                 fprintf(stderr, "vqlift-bench: DPDK does not start: %s\n", strerror(-rc));
                 return rc;
@@ -132,7 +132,7 @@ int machine_start(const char *program, struct machine *ret_machine)
 
 void machine_stop(struct machine *m)
 {
-        rte_vhost_unlisten();
+        rte_peer_unlisten();
         rte_mempool_free(m->pool);
         rte_eal_cleanup();
 }

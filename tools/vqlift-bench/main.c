@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "vqlift-bench/idle.h"
 #include "vqlift-bench/options.h"
 #include "vqlift-bench/plot.h"
 #include "vqlift-bench/prefix.h"
@@ -59,6 +60,7 @@ static const struct {
         int (*main)(int argc, char **argv);
 } commands[] = {
         { "compare", compare_main },
+        { "idle", idle_main },
 };
 
 int main(int argc, char **argv)

@@ -18,7 +18,7 @@
 struct rig {
         struct cell cell;
         struct rte_mempool *pool;
-        struct rte_vhost_peer *peer;
+        struct rte_peer *peer;
         struct fe_frontend *fe;
         struct guest *guest;
         struct pair *pair; /* NULL in mode alternate */
@@ -74,7 +74,7 @@ static int open_backends(struct rig *r, const struct rig_params *p)
 
 static int set_up(struct rig *r, const struct rig_params *p)
 {
-        int rc = rte_vhost_peer_new(&r->peer, &r->fe);
+        int rc = rte_peer_new(&r->peer, &r->fe);
 
         if (rc == 0)
                 rc = guest_new(&r->cell, r->fe, &r->guest);
@@ -83,7 +83,7 @@ static int set_up(struct rig *r, const struct rig_params *p)
         r->rte = (struct backend_rte){ r->peer, r->pool, r->guest->ring, r->cell.packed };
         rc = open_backends(r, p);
         if (rc == 0)
-                rc = rte_vhost_peer_wait(r->peer);
+                rc = rte_peer_wait(r->peer);
         for (unsigned int i = 0; i < r->cell.burst && rc == 0; i++)
                 rc = make_packet(r, &r->pkts[i]);
         if (rc == 0)
@@ -124,7 +124,7 @@ void rig_free(struct rig *r)
         backend_vqlift_close(&r->control);
         backend_vqlift_close(&r->vqlift);
         fe_frontend_free(r->fe);
-        rte_vhost_peer_free(r->peer);
+        rte_peer_free(r->peer);
         guest_free(r->guest);
         free(r);
 }

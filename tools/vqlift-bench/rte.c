@@ -22,7 +22,7 @@ static struct {
         sem_t ready, gone;
 } host;
 
-struct rte_vhost_peer {
+struct rte_peer {
         int vid; /* -1: not ready yet */
 };
 
@@ -44,7 +44,7 @@ static const struct rte_vhost_device_ops ops = {
         .destroy_device = on_destroy_device,
 };
 
-int rte_vhost_listen(void)
+int rte_peer_listen(void)
 {
         sem_init(&host.ready, 0, 0);
         sem_init(&host.gone, 0, 0);
@@ -53,18 +53,18 @@ int rte_vhost_listen(void)
             rte_vhost_driver_callback_register(host.path, &ops) == 0 &&
             rte_vhost_driver_start(host.path) == 0)
                 return 0;
-        rte_vhost_unlisten();
+        rte_peer_unlisten();
         return -EIO;
 }
 
-void rte_vhost_unlisten(void)
+void rte_peer_unlisten(void)
 {
         rte_vhost_driver_unregister(host.path);
 }
 
-int rte_vhost_peer_new(struct rte_vhost_peer **ret_peer, struct fe_frontend **ret_fe)
+int rte_peer_new(struct rte_peer **ret_peer, struct fe_frontend **ret_fe)
 {
-        struct rte_vhost_peer *p = calloc(1, sizeof(*p));
+        struct rte_peer *p = calloc(1, sizeof(*p));
         int rc = p ? fe_frontend_connect(host.path, ret_fe) : -ENOMEM;
 
         if (rc < 0) {
@@ -88,7 +88,7 @@ static int wait_for(sem_t *what)
         return 0;
 }
 
-int rte_vhost_peer_wait(struct rte_vhost_peer *p)
+int rte_peer_wait(struct rte_peer *p)
 {
         int rc = wait_for(&host.ready);
 
@@ -100,22 +100,22 @@ int rte_vhost_peer_wait(struct rte_vhost_peer *p)
         return 0;
 }
 
-void rte_vhost_peer_free(struct rte_vhost_peer *p)
+void rte_peer_free(struct rte_peer *p)
 {
         if (p && p->vid >= 0)
                 (void)wait_for(&host.gone);
         free(p);
 }
 
-int rte_vhost_peer_seek(struct rte_vhost_peer *p, unsigned int ring, uint32_t at, bool packed)
+int rte_peer_seek(struct rte_peer *p, unsigned int ring, uint32_t at, bool packed)
 {
         const uint16_t avail = (uint16_t)at, used = packed ? (uint16_t)(at >> 16) : (uint16_t)at;
 
         return rte_vhost_set_vring_base(p->vid, (uint16_t)ring, avail, used);
 }
 
-uint16_t rte_vhost_peer_move(struct rte_vhost_peer *p, unsigned int ring, struct rte_mempool *pool,
-                             struct rte_mbuf **pkts, uint16_t n)
+uint16_t rte_peer_move(struct rte_peer *p, unsigned int ring, struct rte_mempool *pool,
+                       struct rte_mbuf **pkts, uint16_t n)
 {
         if (!pool)
                 return rte_vhost_enqueue_burst(p->vid, (uint16_t)ring, pkts, n);
