@@ -152,7 +152,7 @@ static void print_table(const struct idle_options *o, const struct idle_result r
 int idle_main(int argc, char **argv)
 {
         struct idle_options o = { .queues = QUEUES, .turns = TURNS };
-        struct idle_result result[2];
+        struct idle_result result[2] = { 0 };
         struct machine machine;
         int rc = parse(argc, argv, &o);
 

@@ -25,6 +25,7 @@
 
 enum {
         LINE = 64,
+        ROOM = 128, /* of a buffer */
         RING = 256,
         HEADER = 12,
         BYTES = 64,     /* of a packet */
@@ -117,11 +118,11 @@ static int make_packets(struct lanes *l)
 {
         for (unsigned int i = 0; i < VQL_BURST; i++) {
                 uint64_t gpa;
-                int rc = fe_memory_alloc(l->mem, FE_ANY_REGION, 2 * LINE, LINE, &gpa);
+                int rc = fe_memory_alloc(l->mem, FE_ANY_REGION, ROOM, LINE, &gpa);
 
                 if (rc < 0)
                         return rc;
-                memset(fe_memory_at(l->mem, gpa, 2 * LINE), 0, (size_t)2 * LINE);
+                memset(fe_memory_at(l->mem, gpa, ROOM), 0, ROOM);
                 l->seg[i] = (struct fe_seg){ .gpa = gpa, .len = HEADER + BYTES };
         }
         return 0;

@@ -54,16 +54,16 @@ static const struct option options[] = {
 };
 
 static const char usage[] =
-        "usage: vqlift-bench [OPTION]...      vqlift and DPDK's vhost library, cell by cell\n"
-        "       vqlift-bench idle [OPTION]... what queues cost that have nothing to do\n"
+        "usage: vqlift-bench [OPTION]...\n"
+        "       vqlift-bench idle [--queues N] [--turns N] [--json]\n"
         "\n"
         "Cycles per packet of vqlift's datapath and of DPDK's vhost library, which take turns on\n"
         "the same rings in the same memory.\n"
         "\n"
-        "Which cells (lists like 64,1518; all values unless chosen, of modes alternate):\n";
+        "Which cells (lists like 64,1518; all values unless chosen, of modes only alternate):\n";
 
 static const char more_usage[] =
-        "  --quick                   a few cells and rounds; as if with --fail-under 0.9\n"
+        "  --quick                   a few cells and rounds, and --fail-under 0.9\n"
         "\n"
         "What is compared:\n"
         "  --control NAME|list       vqlift with that switched off instead of DPDK's library\n"
@@ -76,7 +76,9 @@ static const char more_usage[] =
         "  --json                    JSON instead of a table\n"
         "  --plot[=DIR]              also plots, DIR/*.svg (doc/perf)\n"
         "  --report[=DIR]            also results.json, results.md and plots in DIR (doc/perf)\n"
-        "  --fail-under RATIO        exit code 1 if a cell's ratio is smaller\n";
+        "  --fail-under RATIO        exit code 1 if a cell's ratio is smaller\n"
+        "\n"
+        "idle: what a packet costs if the worker has idle queues beside the busy one.\n";
 
 static void print_usage(FILE *out)
 {

@@ -125,6 +125,8 @@ static void draw_ticks(FILE *f, const struct plot *p, double ticks)
         struct svg_point left = place(p, p->x_min, ticks);
         char text[16];
 
+        if (ticks < p->y_min || ticks > p->y_max)
+                return;
         svg_line(f, SVG_GRID, left, place(p, p->x_max, ticks));
         left.x -= 6;
         left.y += 4;
@@ -134,14 +136,13 @@ static void draw_ticks(FILE *f, const struct plot *p, double ticks)
 
 static void draw_axes(FILE *f, const struct plot *p)
 {
-        static const int steps[] = { 1, 2, 5 };
+        static const unsigned int steps[] = { 1, 2, 5 };
 
         for (size_t i = 0; i < p->n; i++)
                 draw_size(f, p, p->point[i]->cell.size);
-        for (double decade = 1; decade < p->y_max; decade *= 10)
+        for (unsigned long decade = 1; (double)decade < p->y_max; decade *= 10)
                 for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
-                        if (decade * steps[i] > p->y_min && decade * steps[i] < p->y_max)
-                                draw_ticks(f, p, decade * steps[i]);
+                        draw_ticks(f, p, (double)(decade * steps[i]));
         svg_line(f, SVG_FRAME, place(p, p->x_min, p->y_min), place(p, p->x_max, p->y_min));
         svg_line(f, SVG_FRAME, place(p, p->x_min, p->y_min), place(p, p->x_min, p->y_max));
         svg_text(f, SVG_NOTE, (struct svg_point){ (LEFT + WIDTH - RIGHT) / 2.0, HEIGHT - 14 },

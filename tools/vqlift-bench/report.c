@@ -161,19 +161,18 @@ int report_close(FILE *f, const char *folder, const char *name)
 
 int report_write(const struct run *run, const char *folder)
 {
-        FILE *f;
-        int rc = report_open(folder, "results.json", &f);
+        FILE *f = NULL;
+        int rc = report_open(folder, "results.json", &f), closed;
 
-        if (rc == 0) {
-                rc = report_print(run, f);
-                if (report_close(f, folder, "results.json") < 0)
-                        rc = -EIO;
-        }
-        if (rc == 0)
-                rc = report_open(folder, "results.md", &f);
-        if (rc == 0) {
-                table_markdown(f, run);
-                rc = report_close(f, folder, "results.md");
-        }
-        return rc;
+        if (rc < 0)
+                return rc;
+        rc = report_print(run, f);
+        closed = report_close(f, folder, "results.json");
+        if (rc < 0 || closed < 0)
+                return rc < 0 ? rc : closed;
+        rc = report_open(folder, "results.md", &f);
+        if (rc < 0)
+                return rc;
+        table_markdown(f, run);
+        return report_close(f, folder, "results.md");
 }

@@ -29,8 +29,7 @@ struct rig {
         enum contender turn;
         uint64_t taken;  /* buffers that the back-ends used since the beginning */
         uint32_t serial; /* of the next packet that a back-end moves */
-        /* To the guest: the packets that are sent over and over.  From it: what the limit fills. */
-        struct rte_mbuf *pkts[CELL_MAX_BURST];
+        struct rte_mbuf *pkts[CELL_MAX_BURST]; /* to the guest: sent over and over */
 };
 
 /* ---- life cycle ---- */
@@ -53,6 +52,15 @@ static int make_packet(struct rig *r, struct rte_mbuf **ret_packet)
         }
         *ret_packet = head;
         return last ? 0 : -ENOMEM;
+}
+
+static int make_packets(struct rig *r, struct rte_mbuf **pkts, uint16_t n)
+{
+        int rc = 0;
+
+        for (uint16_t i = 0; i < n && rc == 0; i++)
+                rc = make_packet(r, &pkts[i]);
+        return rc;
 }
 
 static int open_backends(struct rig *r, const struct rig_params *p)
@@ -84,8 +92,8 @@ static int set_up(struct rig *r, const struct rig_params *p)
         rc = open_backends(r, p);
         if (rc == 0)
                 rc = rte_peer_wait(r->peer);
-        for (unsigned int i = 0; i < r->cell.burst && rc == 0; i++)
-                rc = make_packet(r, &r->pkts[i]);
+        if (rc == 0 && r->cell.to_guest)
+                rc = make_packets(r, r->pkts, r->cell.burst);
         if (rc == 0)
                 rc = limit_new(r->guest, &r->limit);
         if (rc == 0 && r->cell.pair)
@@ -158,16 +166,30 @@ double rig_round_trip(struct rig *r)
 
 /* ---- bursts ---- */
 
+/* The bare copy.  From the guest it goes to those packet buffers that the pool gives next: the ones
+ * that a back-end would get. */
+static void timed_limit(struct rig *r, uint16_t n, uint64_t *ret_tsc)
+{
+        struct rte_mbuf *fresh[CELL_MAX_BURST] = { NULL };
+        struct rte_mbuf **pkts = r->cell.to_guest ? r->pkts : fresh;
+        uint64_t begin;
+
+        if (r->cell.to_guest || make_packets(r, fresh, n) == 0) {
+                limit_prepare(r->limit, r->taken, pkts, n);
+                begin = rte_rdtsc_precise();
+                limit_run(r->limit);
+                *ret_tsc = rte_rdtsc_precise() - begin;
+        }
+        rte_pktmbuf_free_bulk(fresh, n);
+}
+
 static uint16_t timed_move(struct rig *r, struct rte_mbuf **pkts, uint16_t n, uint64_t *ret_tsc)
 {
         const struct backend *b = &r->backend[r->turn];
         uint64_t begin;
 
         if (r->turn == CONTENDER_LIMIT) {
-                limit_prepare(r->limit, r->taken, r->pkts, n);
-                begin = rte_rdtsc_precise();
-                limit_run(r->limit);
-                *ret_tsc = rte_rdtsc_precise() - begin;
+                timed_limit(r, n, ret_tsc);
                 return b->move(b->arg, pkts, n);
         }
         begin = rte_rdtsc_precise();
