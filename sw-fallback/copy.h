@@ -14,9 +14,14 @@
 #include <rte_branch_prediction.h>
 #include <rte_common.h>
 
+#include "sw-fallback/ideas.h"
+
+typedef uint8_t vql_line __attribute__((vector_size(64), aligned(1), may_alias));
+
+/* A line, in as few moves as the instruction set has for it. */
 static __rte_always_inline void vql_copy_64(uint8_t *to, const uint8_t *from)
 {
-        __builtin_memcpy(to, from, 64);
+        *(vql_line *)to = *(const vql_line *)from;
 }
 
 /* Fewer than 64 bytes: two overlapping moves of the largest power of two that fits. */
@@ -40,18 +45,28 @@ static __rte_always_inline void vql_copy_short(uint8_t *to, const uint8_t *from,
         }
 }
 
+/* From this length on it pays to make the stores whole lines first. */
+enum { VQL_COPY_LONG = 192 };
+
 static __rte_always_inline void vql_copy(uint8_t *to, const uint8_t *from, uint32_t n)
 {
-        uint32_t i;
+        uint32_t i = 0;
 
         if (unlikely(n < 64)) {
                 vql_copy_short(to, from, n);
                 return;
         }
-        for (i = 0; i + 64 <= n; i += 64)
-                vql_copy_64(to + i, from + i);
-        if (i < n)
-                vql_copy_64(to + n - 64, from + n - 64);
+        vql_copy_64(to, from);
+        if (n == 64)
+                return;
+        if (n >= VQL_COPY_LONG) {
+                i = vql_idea(VQL_IDEA_ALIGN) ? 64 - ((uint32_t)(uintptr_t)to & 63) : 64;
+                for (; i + 64 <= n; i += 64)
+                        vql_copy_64(to + i, from + i);
+        } else if (n > 128) {
+                vql_copy_64(to + 64, from + 64);
+        }
+        vql_copy_64(to + n - 64, from + n - 64);
 }
 
 #endif

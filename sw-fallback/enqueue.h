@@ -220,94 +220,113 @@ static __rte_noinline VQL_SHARED bool vql_enqueue_general(struct vql_queue *q, s
         }
 }
 
-static __rte_always_inline void vql_store_header(uint8_t *va, const void *hdr, uint8_t len)
-{
-        memcpy(va, hdr, 8);
-        if (likely(len == 12))
-                memcpy(va + 8, (const uint8_t *)hdr + 8, 4);
-        else
-                memcpy(va + 8, (const uint8_t *)hdr + 8, 2);
-}
+/* The header as two words: virtio's byte order is this machine's, as in all of the rings. */
+struct vql_header_words {
+        uint64_t low;
+        uint32_t high; /* the upper half of it is num_buffers */
+};
 
-static __rte_always_inline bool vql_same_header(const uint8_t *va, const void *hdr, uint8_t len)
+static __rte_always_inline struct vql_header_words vql_simple_header(const struct vql_queue *q,
+                                                                     struct vql_traits t,
+                                                                     const struct rte_mbuf *m)
 {
-        return memcmp(va, hdr, 8) == 0 && memcmp(va + 8, (const uint8_t *)hdr + 8, 2) == 0 &&
-               (len == 10 || memcmp(va + 10, (const uint8_t *)hdr + 10, 2) == 0);
+        struct vql_header_words w = { 0, 1 << 16 };
+
+        if (t.offloads && unlikely(m->ol_flags)) {
+                struct virtio_net_hdr_mrg_rxbuf hdr;
+
+                vql_make_header(q, t, m, &hdr);
+                memcpy(&w.low, &hdr, sizeof(w.low));
+                memcpy(&w.high, (const uint8_t *)&hdr + sizeof(w.low), sizeof(w.high));
+        }
+        return w;
 }
 
 /*
  * DPDK guests put the header at the end of a cache line whose other bytes nobody touches.  Such a
  * line is not made dirty if it holds the right header already, as it nearly always does.
  */
-static __rte_always_inline void vql_simple_header(uint8_t *va, const void *hdr, uint8_t len)
+static __rte_always_inline void vql_store_header(uint8_t *va, const struct vql_header_words *w)
 {
-        const bool own_line = ((uintptr_t)va + len) % VQL_CACHE_LINE == 0;
-
-        if (!own_line || !vql_same_header(va, hdr, len))
-                vql_store_header(va, hdr, len);
+        if (vql_idea(VQL_IDEA_HEADER) && ((uintptr_t)va + VQL_SIMPLE_HDR) % VQL_CACHE_LINE == 0 &&
+            memcmp(va, &w->low, sizeof(w->low)) == 0 &&
+            memcmp(va + sizeof(w->low), &w->high, sizeof(w->high)) == 0)
+                return;
+        memcpy(va, &w->low, sizeof(w->low));
+        memcpy(va + sizeof(w->low), &w->high, sizeof(w->high));
 }
 
-/* Fill a run of simple chains with as many packets. */
-static __rte_always_inline void vql_simple_put(struct vql_queue *q, struct vql_traits t,
-                                               const struct vql_simple *s, struct rte_mbuf **pkts)
+/* Fill a run of simple chains with as many packets.  Returns their bytes. */
+static __rte_always_inline uint64_t vql_simple_put(struct vql_queue *q, struct vql_traits t,
+                                                   struct vql_simple_pos *p,
+                                                   const struct vql_simple *s,
+                                                   struct rte_mbuf *const *pkts)
 {
+        struct vql_simple_out out = vql_simple_open(q, t, p);
         uint64_t bytes = 0;
 
-        for (uint16_t i = 0; i < s->n; i++) {
-                struct virtio_net_hdr_mrg_rxbuf hdr;
-                uint8_t *va = s->head[i];
+        for (uint32_t i = 0; i < s->n; i++) {
+                const uint64_t word = s->word[i];
+                const uint32_t len = (uint32_t)word - VQL_SIMPLE_HDR;
+                const struct vql_header_words header = vql_simple_header(q, t, pkts[i]);
+                uint8_t *va = s->data[i];
 
-                vql_make_header(q, t, pkts[i], &hdr);
-                vql_simple_header(va, &hdr, q->hdr_len);
-                vql_copy(va + q->hdr_len, rte_pktmbuf_mtod(pkts[i], const uint8_t *),
-                         s->len[i] - q->hdr_len);
+                vql_store_header(va, &header);
+                vql_copy(va + VQL_SIMPLE_HDR, rte_pktmbuf_mtod(pkts[i], const uint8_t *), len);
                 if (t.logging)
-                        vql_dirty_log_mark(q->log, q->hit.gpa + (uint64_t)(va - q->hit.va),
-                                           s->len[i]);
-                bytes += s->len[i] - q->hdr_len;
+                        vql_dirty_log_mark(q->log, p->hit.gpa + (uint64_t)(va - p->hit.va),
+                                           (uint32_t)word);
+                vql_simple_return(q, t, &out, word);
+                bytes += len;
         }
-        vql_simple_commit(q, t, s, s->n);
-        vql_count(&q->packets, s->n);
-        vql_count(&q->bytes, bytes);
+        vql_simple_close(q, t, p, &out, s->n);
+        return bytes;
 }
 
-static __rte_always_inline void vql_simple_rx(const struct vql_queue *q, struct vql_traits t,
-                                              struct rte_mbuf *const *pkts, uint16_t n,
-                                              struct vql_simple *s)
+/* Runs of simple chains, and one packet by the general way where a run ends early. */
+static __rte_always_inline uint16_t vql_enqueue_body(struct vql_queue *q, struct vql_traits t,
+                                                     struct rte_mbuf **pkts, uint16_t n)
 {
-        if (t.packed)
-                vql_simple_rx_packed(q, pkts, n < q->size ? n : q->size, s);
-        else
-                vql_simple_rx_split(q, pkts, n, s);
+        struct vql_simple_pos p = vql_simple_begin(q, t);
+        struct vql_simple s = { .empty = false };
+        uint32_t done = 0, simple = 0, most;
+        bool moved = false;
+        uint64_t bytes = 0;
+
+        while (done < n && (most = vql_simple_most(&p, n - done)) > 0) {
+                if (likely(q->hdr_len == VQL_SIMPLE_HDR)) {
+                        vql_simple_rx(q, t, &p, &pkts[done], most, &s);
+                        bytes += vql_simple_put(q, t, &p, &s, &pkts[done]);
+                        done += s.n;
+                        simple += s.n;
+                        if (likely(s.n == most))
+                                continue;
+                }
+                if (s.empty)
+                        break;
+                vql_simple_publish(q, t, &p);
+                if (!vql_enqueue_general(q, t, pkts[done], &moved))
+                        break;
+                p = vql_simple_begin(q, t);
+                done++;
+        }
+        vql_simple_publish(q, t, &p);
+        if (simple > 0) {
+                vql_count(&q->packets, simple);
+                vql_count(&q->bytes, bytes);
+        }
+        if (simple > 0 || moved)
+                vql_signal_used(q);
+        return (uint16_t)done;
 }
 
-/* The whole of an enqueue instance: runs of simple chains, and one packet by the general way where
- * a run ends early. */
+/* The whole of an enqueue instance. */
 static __rte_always_inline uint16_t vql_enqueue(struct vql_queue *q, struct vql_traits t,
                                                 struct rte_mbuf **pkts, uint16_t n)
 {
-        struct vql_simple s;
-        bool moved = false;
-        uint16_t done = 0;
-
         if (unlikely(q->fault != VQL_FAULT_NONE))
                 return 0;
-        if (n > VQL_BURST)
-                n = VQL_BURST;
-        while (done < n) {
-                vql_simple_rx(q, t, &pkts[done], (uint16_t)(n - done), &s);
-                if (likely(s.n > 0)) {
-                        vql_simple_put(q, t, &s, &pkts[done]);
-                        done = (uint16_t)(done + s.n);
-                        moved = true;
-                }
-                if (s.empty || done == n || !vql_enqueue_general(q, t, pkts[done], &moved))
-                        break;
-                done++;
-        }
-        if (moved)
-                vql_signal_used(q);
-        return done;
+        return vql_enqueue_body(q, t, pkts, n < VQL_BURST ? n : VQL_BURST);
 }
 
 #endif
