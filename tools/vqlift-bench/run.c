@@ -21,11 +21,14 @@ static bool is_under(const struct result *r, const struct options *o)
 static void run_cell(struct run *run, const struct cell *c)
 {
         const struct options *o = run->options;
+        const struct vql_instance_set *control = o->control ? control_find(o->control) : NULL;
         const struct rig_params p = {
                 .cell = *c,
                 .machine = &run->machine,
-                .set = o->set ? set_find(o->set) : NULL,
-                .control = o->control ? control_find(o->control) : NULL,
+                .set = o->set    ? set_find(o->set)
+                       : control ? control_base(control)
+                                 : NULL,
+                .control = control,
                 .limit = o->limit,
         };
         struct result r = { .cell = *c };

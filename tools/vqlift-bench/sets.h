@@ -13,6 +13,9 @@ struct vql_instance_set;
 const struct vql_instance_set *set_find(const char *name);
 const struct vql_instance_set *control_find(const char *name);
 
+/* The set that differs from a control in one idea. */
+const struct vql_instance_set *control_base(const struct vql_instance_set *control);
+
 void control_list(FILE *out);
 
 #endif
