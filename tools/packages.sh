@@ -12,7 +12,7 @@ set -eu
 declare -A packages=(
         [build]="gcc libc6-dev meson ninja-build pkg-config|pkgconf python3 libdpdk-dev
                  libjansson-dev libyaml-dev libsystemd-dev libnuma-dev"
-        [test]="libcmocka-dev"
+        [test]="libcmocka-dev dpdk-dev"
         [vm]="qemu-system-x86 seabios ipxe-qemu busybox-static|busybox iproute2 kmod dpdk-dev
               python3"
         [style]="clang clang-format clang-tidy cppcheck shellcheck git libclang-rt-dev"

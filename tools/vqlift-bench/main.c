@@ -8,6 +8,7 @@
 #include "vqlift-bench/options.h"
 #include "vqlift-bench/plot.h"
 #include "vqlift-bench/prefix.h"
+#include "vqlift-bench/pvp.h"
 #include "vqlift-bench/report.h"
 #include "vqlift-bench/run.h"
 #include "vqlift-bench/table.h"
@@ -61,6 +62,7 @@ static const struct {
 } commands[] = {
         { "compare", compare_main },
         { "idle", idle_main },
+        { "pvp", pvp_main },
 };
 
 int main(int argc, char **argv)

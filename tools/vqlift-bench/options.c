@@ -56,6 +56,7 @@ static const struct option options[] = {
 static const char usage[] =
         "usage: vqlift-bench [OPTION]...\n"
         "       vqlift-bench idle [--queues N] [--turns N] [--json]\n"
+        "       vqlift-bench pvp [OPTION...]   (see vqlift-bench pvp --help)\n"
         "\n"
         "Cycles per packet of vqlift's datapath and of DPDK's vhost library, which take turns on\n"
         "the same rings in the same memory.\n"
