@@ -75,6 +75,8 @@ struct vql_port_params {
         uint64_t features_off;      /* virtio feature bits not to offer */
         int worker;                 /* index of the worker to serve all queues, or -1: automatic.
                                      * Note that 0 is a worker. */
+        bool postcopy;              /* offer it, if the host has userfaultfd: a front-end then may
+                                     * keep workers waiting for its memory */
 };
 
 /* Open the uplink, start the control thread, offer the socket.

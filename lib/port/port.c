@@ -15,6 +15,8 @@
 #include <rte_cycles.h>
 #include <rte_mbuf.h>
 
+#include "base/bits.h"
+#include "memory/userfault.h"
 #include "port/offer.h"
 
 enum {
@@ -32,6 +34,8 @@ static uint64_t now_us(void)
 
 static void end_session(struct vql_port *p)
 {
+        /* A worker that waits for a page of a guest that is gone could not let go of its rings. */
+        vql_session_end_postcopy(p->session);
         /* A front-end that sees the end of its connection takes the rings over: QEMU completes
          * what is in them from then on.  So they stop first. */
         vql_port_stop_rings(p);
@@ -269,6 +273,7 @@ static int copy_config(struct vql_port *p, const struct vql_port_params *params)
         c->uplink_queues = params->uplink_queues ? params->uplink_queues : c->queue_pairs;
         c->mtu = params->mtu;
         c->features_off = params->features_off;
+        c->postcopy = params->postcopy;
         return c->name && c->socket && c->uplink ? 0 : -ENOMEM;
 }
 
@@ -344,6 +349,14 @@ static int open_uplink(struct vql_port *p, const struct vql_port_env *env, struc
         return vql_uplink_open(&up, &p->uplink, e);
 }
 
+static void offer_postcopy(struct vql_port *p)
+{
+        if (vql_userfault_works())
+                p->offer.protocol_features |= vql_bit(VQL_PF_PAGEFAULT);
+        else
+                vql_log(&p->log, LOG_WARNING, "no postcopy: this host has no userfaultfd for us");
+}
+
 /* Everything but the thread.  On an error the caller frees what was made. */
 static int make_parts(struct vql_port *p, const struct vql_port_params *params,
                       const struct vql_port_env *env, struct vql_error *e)
@@ -356,6 +369,8 @@ static int make_parts(struct vql_port *p, const struct vql_port_params *params,
         p->log.name = p->config.name;
         p->pool = env->pool;
         rc = vql_offer_make(p->config.queue_pairs, p->config.features_off, &p->offer, e);
+        if (rc == 0 && p->config.postcopy)
+                offer_postcopy(p);
         if (rc == 0)
                 rc = vql_journal_open(env->state_dir, p->config.name, &p->journal, e);
         if (rc == 0)

@@ -46,6 +46,7 @@ struct vql_port_config {
         enum vql_role role;
         unsigned int queue_pairs, uplink_queues, mtu;
         uint64_t features_off;
+        bool postcopy;
 };
 
 struct vql_port {

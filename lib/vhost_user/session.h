@@ -78,6 +78,13 @@ enum vql_change {
         VQL_CHANGE_CALL = 1 << 7,      /* vring[ring].call_fd alone: never restarts a ring */
 };
 
+/* Postcopy migration to here, as its messages say. */
+enum vql_postcopy {
+        VQL_POSTCOPY_NONE,
+        VQL_POSTCOPY_ADVISED,   /* the front-end has our userfaultfd */
+        VQL_POSTCOPY_LISTENING, /* memory that is mapped now is watched before it is used */
+};
+
 struct vql_session;
 
 /* What a session needs of the port that owns it. */
@@ -123,9 +130,12 @@ struct vql_session {
         uint16_t mtu;          /* NET_SET_MTU, or 0 */
         int backend_fd;        /* SET_BACKEND_REQ_FD, or -1 */
 
-        struct vql_mem_table *mem;     /* NULL: no memory yet */
-        struct vql_dirty_log *log;     /* NULL: no SET_LOG_BASE */
-        struct vql_inflight *inflight; /* NULL: none */
+        struct vql_mem_table *mem; /* NULL: no memory yet */
+        enum vql_postcopy postcopy;
+        int fault_fd;                   /* our userfaultfd while there is postcopy, or -1 */
+        struct vql_mem_table *arriving; /* postcopy: mapped, but not watched yet; or NULL */
+        struct vql_dirty_log *log;      /* NULL: no SET_LOG_BASE */
+        struct vql_inflight *inflight;  /* NULL: none */
         uint16_t inflight_queues;
 
         struct vql_vring vring[VQL_MAX_RINGS];
@@ -138,6 +148,12 @@ void vql_session_init(struct vql_session *s, const struct vql_offer *offer,
 
 /* Let go of everything: fds closed, memory put.  The host has stopped all rings before. */
 void vql_session_fini(struct vql_session *s);
+
+/*
+ * No page of the guest is waited for any more.  When a front-end goes away in the middle of
+ * postcopy this comes first: who waits for a page could not be parked.
+ */
+void vql_session_end_postcopy(struct vql_session *s);
 
 /* Has the front-end acknowledged LOG_ALL and given a log? */
 bool vql_session_logging(const struct vql_session *s);

@@ -74,7 +74,7 @@ static const struct vql_session_host fake_host_ops = {
         (1 << VQL_PF_MQ | 1 << VQL_PF_LOG_SHMFD | 1 << VQL_PF_RARP | 1 << VQL_PF_REPLY_ACK |       \
          1 << VQL_PF_MTU | 1 << VQL_PF_BACKEND_REQ | 1 << VQL_PF_BACKEND_SEND_FD |                 \
          1 << VQL_PF_INFLIGHT_SHMFD | 1 << VQL_PF_RESET_DEVICE | 1 << VQL_PF_CONFIGURE_MEM_SLOTS | \
-         1 << VQL_PF_STATUS)
+         1 << VQL_PF_STATUS | 1 << VQL_PF_PAGEFAULT)
 
 #define FAKE_FEATURES                                                              \
         (UINT64_C(1) << VIRTIO_F_VERSION_1 | UINT64_C(1) << VIRTIO_F_RING_PACKED | \

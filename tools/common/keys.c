@@ -162,6 +162,11 @@ static const struct vql_rule worker_rule = {
         .otherwise = &auto_rule,
 };
 
+static const struct vql_rule yes_no_rule = {
+        .type = VQL_RULE_WORD,
+        .words = (const char *const[]){ "yes", "no", NULL },
+};
+
 static const struct vql_key port_keys[] = {
         { "name", &vql_port_name_rule, .required = true, .help = "Name of the port, unique." },
         { "socket", &socket_rule, .required = true,
@@ -185,6 +190,10 @@ static const struct vql_key port_keys[] = {
           .help = "MTU to set on the uplink, in bytes; auto: leave it as it is." },
         { "features-off", &features_rule, .fallback = "[]",
           .help = "Virtio features not to offer to the guest, by name." },
+        { "postcopy", &yes_no_rule, .fallback = "\"no\"",
+          .help = "Offer postcopy migration, if the host has userfaultfd. Packets of a guest that "
+                  "comes that way wait for its pages, and so do those of other guests of the same "
+                  "worker: yes is for front-ends that are trusted." },
         { "worker", &worker_rule, .fallback = "\"auto\"",
           .help = "Index of the worker that serves all queues of the port; auto: spread them." },
         { 0 },

@@ -137,6 +137,13 @@ static int get_worker(const json_t *port)
         return json_is_integer(worker) ? (int)json_integer_value(worker) : -1;
 }
 
+static bool is_yes(const json_t *port, const char *key)
+{
+        const char *word = get_string(port, key);
+
+        return word && strcmp(word, "yes") == 0;
+}
+
 void vql_port_params_from(const json_t *port, struct vql_port_request *ret_request)
 {
         const char *role = get_string(port, "role");
@@ -155,5 +162,6 @@ void vql_port_params_from(const json_t *port, struct vql_port_request *ret_reque
                 .mtu = get_number(port, "mtu"),
                 .features_off = get_features(port),
                 .worker = get_worker(port),
+                .postcopy = is_yes(port, "postcopy"),
         };
 }
