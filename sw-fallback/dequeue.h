@@ -237,6 +237,12 @@ struct vql_taking {
         uint64_t bytes;   /* of those */
 };
 
+/* Of n chains that are wanted, as many as one run takes. */
+static __rte_always_inline uint32_t vql_run(uint32_t n)
+{
+        return !vql_idea(VQL_IDEA_BATCH) ? 1 : n < VQL_RUN ? n : VQL_RUN;
+}
+
 /* Copy and return a run: as many chains as there are buffers for; false: not all of it. */
 static __rte_always_inline bool vql_simple_take(struct vql_queue *q, struct vql_traits t,
                                                 struct vql_simple_pos *p,
@@ -293,13 +299,14 @@ static __rte_always_inline void vql_dequeue_body(struct vql_queue *q, struct vql
 {
         const uint32_t room =
                 (uint32_t)(rte_pktmbuf_data_room_size(b->pool) - RTE_PKTMBUF_HEADROOM);
-        struct vql_simple_pos p = vql_simple_begin(q, t);
+        uint64_t first;
+        struct vql_simple_pos p = vql_simple_begin(q, t, &first);
         struct vql_simple s = { .empty = false };
         uint32_t most;
 
-        while (b->chains < n && (most = vql_simple_most(&p, n - b->chains)) > 0) {
+        while (b->chains < n && (most = vql_simple_most(&p, vql_run(n - b->chains))) > 0) {
                 if (likely(q->hdr_len == VQL_SIMPLE_HDR)) {
-                        vql_simple_tx(q, t, &p, room, most, &s);
+                        vql_simple_tx(t, &p, room, most, &s);
                         if (unlikely(!vql_simple_take(q, t, &p, &s, b))) {
                                 vql_count(&q->no_mbuf, 1);
                                 break;
@@ -312,7 +319,7 @@ static __rte_always_inline void vql_dequeue_body(struct vql_queue *q, struct vql
                 vql_simple_publish(q, t, &p);
                 if (!vql_general_take(q, t, b))
                         break;
-                p = vql_simple_begin(q, t);
+                p = vql_simple_begin(q, t, &first);
         }
         vql_simple_publish(q, t, &p);
 }

@@ -256,66 +256,80 @@ static __rte_always_inline void vql_store_header(uint8_t *va, const struct vql_h
         memcpy(va + sizeof(w->low), &w->high, sizeof(w->high));
 }
 
-/* Fill a run of simple chains with as many packets.  Returns their bytes. */
-static __rte_always_inline uint64_t vql_simple_put(struct vql_queue *q, struct vql_traits t,
-                                                   struct vql_simple_pos *p,
-                                                   const struct vql_simple *s,
-                                                   struct rte_mbuf *const *pkts)
+/* What a burst has moved by runs, and whether the last one ended for want of chains. */
+struct vql_giving {
+        uint32_t packets;
+        uint64_t bytes;
+        bool empty;
+};
+
+/*
+ * Fill simple chains with up to n packets, n from vql_simple_most().  Stores wait for nobody: what
+ * pays from the guest, to look at several chains before the first is copied, costs more here than
+ * it hides.
+ */
+static __rte_always_inline uint32_t vql_simple_give(struct vql_queue *q, struct vql_traits t,
+                                                    struct vql_simple_pos *p,
+                                                    struct rte_mbuf *const *pkts, uint32_t n,
+                                                    struct vql_giving *b)
 {
         struct vql_simple_out out = vql_simple_open(q, t, p);
-        uint64_t bytes = 0;
+        struct vql_simple_room r;
+        uint32_t i, need;
 
-        for (uint32_t i = 0; i < s->n; i++) {
-                const uint64_t word = s->word[i];
-                const uint32_t len = (uint32_t)word - VQL_SIMPLE_HDR;
-                const struct vql_header_words header = vql_simple_header(q, t, pkts[i]);
-                uint8_t *va = s->data[i];
+        b->empty = false;
+        for (i = 0; i < n; i++) {
+                const struct rte_mbuf *m = pkts[i];
+                struct vql_header_words header;
 
-                vql_store_header(va, &header);
-                vql_copy(va + VQL_SIMPLE_HDR, rte_pktmbuf_mtod(pkts[i], const uint8_t *), len);
+                if (unlikely(!vql_simple_look(p, t, i, &r, &b->empty) ||
+                             !vql_simple_fits(p, &r, m, &need)))
+                        break;
+                header = vql_simple_header(q, t, m);
+                vql_store_header(r.va, &header);
+                vql_copy(r.va + VQL_SIMPLE_HDR, rte_pktmbuf_mtod(m, const uint8_t *), m->pkt_len);
                 if (t.logging)
-                        vql_dirty_log_mark(q->log, p->hit.gpa + (uint64_t)(va - p->hit.va),
-                                           (uint32_t)word);
-                vql_simple_return(q, t, &out, word);
-                bytes += len;
+                        vql_dirty_log_mark(q->log, r.d.addr, need);
+                vql_simple_return(q, t, &out, vql_simple_word(need, r.id, 0));
+                b->bytes += need - VQL_SIMPLE_HDR;
         }
-        vql_simple_close(q, t, p, &out, s->n);
-        return bytes;
+        vql_simple_close(q, t, p, &out, i);
+        b->packets += i;
+        return i;
 }
 
 /* Runs of simple chains, and one packet by the general way where a run ends early. */
 static __rte_always_inline uint16_t vql_enqueue_body(struct vql_queue *q, struct vql_traits t,
                                                      struct rte_mbuf **pkts, uint16_t n)
 {
-        struct vql_simple_pos p = vql_simple_begin(q, t);
-        struct vql_simple s = { .empty = false };
-        uint32_t done = 0, simple = 0, most;
+        uint64_t first;
+        struct vql_simple_pos p = vql_simple_begin(q, t, &first);
+        struct vql_giving b = { 0 };
+        uint32_t done = 0, most;
         bool moved = false;
-        uint64_t bytes = 0;
 
         while (done < n && (most = vql_simple_most(&p, n - done)) > 0) {
                 if (likely(q->hdr_len == VQL_SIMPLE_HDR)) {
-                        vql_simple_rx(q, t, &p, &pkts[done], most, &s);
-                        bytes += vql_simple_put(q, t, &p, &s, &pkts[done]);
-                        done += s.n;
-                        simple += s.n;
-                        if (likely(s.n == most))
+                        const uint32_t run = vql_simple_give(q, t, &p, &pkts[done], most, &b);
+
+                        done += run;
+                        if (likely(run == most))
                                 continue;
                 }
-                if (s.empty)
+                if (b.empty)
                         break;
                 vql_simple_publish(q, t, &p);
                 if (!vql_enqueue_general(q, t, pkts[done], &moved))
                         break;
-                p = vql_simple_begin(q, t);
+                p = vql_simple_begin(q, t, &first);
                 done++;
         }
         vql_simple_publish(q, t, &p);
-        if (simple > 0) {
-                vql_count(&q->packets, simple);
-                vql_count(&q->bytes, bytes);
+        if (b.packets > 0) {
+                vql_count(&q->packets, b.packets);
+                vql_count(&q->bytes, b.bytes);
         }
-        if (simple > 0 || moved)
+        if (b.packets > 0 || moved)
                 vql_signal_used(q);
         return (uint16_t)done;
 }

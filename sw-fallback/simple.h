@@ -24,15 +24,17 @@ enum {
         /* No packet of a run is longer, with its header: one mbuf has less than 64 KiB. */
         VQL_SIMPLE_MAX = 1 << 17,
         VQL_SIMPLE_HDR = 12,
-        /* Chains of a run: enough to hide the latency of their buffers, few enough to stay in the
-         * first-level cache where buffers lie pages apart, and share eight ways of it. */
+        /* Chains of a run from the guest: enough to hide the latency of their buffers, few enough
+         * that these stay in the first-level cache where they lie pages apart and share its ways.
+         */
         VQL_RUN = 8,
 };
 
-/* A run of chains, one array a field, so that each step touches only what it needs. */
+/* A run of chains from the guest, one array a field, so that each step touches only what it needs.
+ */
 struct vql_simple {
-        uint8_t *data[VQL_RUN]; /* to the guest: header and packet; from it: the packet */
-        uint8_t *head[VQL_RUN]; /* the header; from the guest and with offloads only */
+        uint8_t *data[VQL_RUN]; /* the packet */
+        uint8_t *head[VQL_RUN]; /* its header */
         uint64_t word[VQL_RUN]; /* vql_simple_word() */
         uint32_t n;
         bool empty; /* the run ended because nothing more is available */
@@ -50,8 +52,13 @@ static __rte_always_inline uint64_t vql_simple_word(uint32_t len, uint16_t id, u
  */
 struct vql_simple_pos {
         struct vql_mem_span hit;
-        uint64_t inner;  /* offsets in the span that VQL_SIMPLE_MAX bytes may begin at */
-        uint64_t first;  /* packed: the word that makes the burst visible, kept back */
+        uint64_t inner; /* offsets in the span that VQL_SIMPLE_MAX bytes may begin at */
+        union {
+                const struct vring_packed_desc *packed_ring;
+                const struct vring_desc *desc;
+        };
+        const struct vring_avail *avail; /* split */
+        uint64_t *first; /* packed: the word that makes the burst visible, kept back */
         uint32_t size;   /* of the ring */
         uint32_t slot;   /* where the next chain is taken, and returned */
         uint32_t ready;  /* split: chains not taken yet; packed: slots not taken in this burst */
@@ -72,13 +79,17 @@ static __rte_always_inline uint32_t vql_split_ready(struct vql_queue *q)
 }
 
 static __rte_always_inline struct vql_simple_pos vql_simple_begin(struct vql_queue *q,
-                                                                  struct vql_traits t)
+                                                                  struct vql_traits t,
+                                                                  uint64_t *first)
 {
         const uint64_t size = q->hit.size;
 
         return (struct vql_simple_pos){
                 .hit = q->hit,
                 .inner = size > VQL_SIMPLE_MAX ? size - VQL_SIMPLE_MAX : 0,
+                .packed_ring = q->packed_ring,
+                .avail = q->avail,
+                .first = first,
                 .size = q->size,
                 .slot = t.packed ? q->last_used : q->last_used & (q->size - 1u),
                 .ready = t.packed ? q->size : vql_split_ready(q),
@@ -86,13 +97,11 @@ static __rte_always_inline struct vql_simple_pos vql_simple_begin(struct vql_que
         };
 }
 
-/* How many chains the next run may have, of n that are wanted: it ends with the lap, too. */
+/* How many chains a run may have, of n that are wanted: it ends with the lap, too. */
 static __rte_always_inline uint32_t vql_simple_most(const struct vql_simple_pos *p, uint32_t n)
 {
-        const uint32_t run = vql_idea(VQL_IDEA_BATCH) ? VQL_RUN : 1;
         const uint32_t lap = p->size - p->slot;
 
-        n = n < run ? n : run;
         n = n < lap ? n : lap;
         return n < p->ready ? n : p->ready;
 }
@@ -124,77 +133,45 @@ static __rte_always_inline uint16_t vql_packed_avail_flags(uint8_t wrap)
 
 /* ---- to the guest ---- */
 
-/* Room for packet m in a writable descriptor; false: not here. */
-static __rte_always_inline bool vql_simple_room(const struct vql_simple_pos *p,
-                                                const struct vql_desc *d, uint16_t id,
-                                                const struct rte_mbuf *m, struct vql_simple *s,
-                                                uint32_t i)
+/* A chain for a packet: a place for header and packet together. */
+struct vql_simple_room {
+        struct vql_desc d;
+        uint8_t *va;
+        uint16_t id;
+};
+
+/* Read chain i of a run.  False: it is of another shape, or (*ret_empty) not there. */
+static __rte_always_inline bool vql_simple_look(const struct vql_simple_pos *p, struct vql_traits t,
+                                                uint32_t i, struct vql_simple_room *r,
+                                                bool *ret_empty)
+{
+        uint16_t wrong;
+
+        if (t.packed) {
+                const uint16_t want = vql_packed_avail_flags(p->wrap) | VRING_DESC_F_WRITE;
+
+                r->d = vql_packed_desc_read(&p->packed_ring[p->slot + i]);
+                r->id = r->d.next;
+                wrong = (r->d.flags ^ want) & (VQL_PACKED_TURN | VQL_DESC_SHAPE);
+                *ret_empty = wrong & VQL_PACKED_TURN;
+                return likely(!wrong);
+        }
+        r->id = __atomic_load_n(&p->avail->ring[p->slot + i], __ATOMIC_RELAXED);
+        if (unlikely(r->id >= p->size))
+                return false;
+        r->d = vql_desc_read(&p->desc[r->id]);
+        return likely((r->d.flags & VQL_DESC_SHAPE) == VRING_DESC_F_WRITE);
+}
+
+/* Does packet m fit there?  Then *ret_need bytes go to r->va. */
+static __rte_always_inline bool vql_simple_fits(const struct vql_simple_pos *p,
+                                                struct vql_simple_room *r, const struct rte_mbuf *m,
+                                                uint32_t *ret_need)
 {
         const uint32_t need = VQL_SIMPLE_HDR + m->pkt_len;
 
-        if (unlikely(m->nb_segs != 1 || d->len < need || !vql_hit(p, d->addr, need, &s->data[i])))
-                return false;
-        s->word[i] = vql_simple_word(need, id, 0);
-        vql_prefetch_span(s->data[i], need, 1);
-        return true;
-}
-
-/* Returns how many of n chains are such; *ret_empty: nothing is available behind them. */
-static __rte_always_inline uint32_t vql_simple_rx_packed(const struct vql_queue *q,
-                                                         const struct vql_simple_pos *p,
-                                                         struct rte_mbuf *const *pkts, uint32_t n,
-                                                         struct vql_simple *s, bool *ret_empty)
-{
-        const struct vring_packed_desc *at = &q->packed_ring[p->slot];
-        const uint16_t want = vql_packed_avail_flags(p->wrap) | VRING_DESC_F_WRITE;
-        uint32_t i;
-
-        for (i = 0; i < n; i++, at++) {
-                const struct vql_desc d = vql_packed_desc_read(at);
-                const uint16_t wrong = (d.flags ^ want) & (VQL_PACKED_TURN | VQL_DESC_SHAPE);
-
-                if (unlikely(wrong)) {
-                        *ret_empty = wrong & VQL_PACKED_TURN;
-                        break;
-                }
-                if (unlikely(!vql_simple_room(p, &d, d.next, pkts[i], s, i)))
-                        break;
-        }
-        return i;
-}
-
-static __rte_always_inline uint32_t vql_simple_rx_split(const struct vql_queue *q,
-                                                        const struct vql_simple_pos *p,
-                                                        struct rte_mbuf *const *pkts, uint32_t n,
-                                                        struct vql_simple *s)
-{
-        const uint16_t *at = &q->avail->ring[p->slot];
-        const struct vring_desc *desc = q->desc;
-        uint32_t i;
-
-        for (i = 0; i < n; i++) {
-                const uint16_t head = __atomic_load_n(&at[i], __ATOMIC_RELAXED);
-                struct vql_desc d;
-
-                if (unlikely(head >= p->size))
-                        break;
-                d = vql_desc_read(&desc[head]);
-                if (unlikely((d.flags & VQL_DESC_SHAPE) != VRING_DESC_F_WRITE ||
-                             !vql_simple_room(p, &d, head, pkts[i], s, i)))
-                        break;
-        }
-        return i;
-}
-
-/* Take a run of up to n chains, n from vql_simple_most(), for as many packets. */
-static __rte_always_inline void vql_simple_rx(const struct vql_queue *q, struct vql_traits t,
-                                              const struct vql_simple_pos *p,
-                                              struct rte_mbuf *const *pkts, uint32_t n,
-                                              struct vql_simple *s)
-{
-        s->empty = false;
-        s->n = t.packed ? vql_simple_rx_packed(q, p, pkts, n, s, &s->empty)
-                        : vql_simple_rx_split(q, p, pkts, n, s);
+        *ret_need = need;
+        return likely(m->nb_segs == 1 && need <= r->d.len) && vql_hit(p, r->d.addr, need, &r->va);
 }
 
 /* ---- from the guest ---- */
@@ -276,14 +253,13 @@ static __rte_always_inline bool vql_simple_table(const struct vql_simple_pos *p,
 }
 
 /* Returns how many chains of at most n, in at most p->ready slots; ret_empty as above. */
-static __rte_always_inline uint32_t vql_simple_tx_packed(const struct vql_queue *q,
-                                                         struct vql_traits t,
+static __rte_always_inline uint32_t vql_simple_tx_packed(struct vql_traits t,
                                                          const struct vql_simple_pos *p,
                                                          uint32_t room, uint32_t n,
                                                          struct vql_simple *s)
 {
         const uint32_t lap = p->size - p->slot, left = lap < p->ready ? lap : p->ready;
-        const struct vring_packed_desc *at = &q->packed_ring[p->slot], *const end = at + left;
+        const struct vring_packed_desc *at = &p->packed_ring[p->slot], *const end = at + left;
         const uint16_t want = vql_packed_avail_flags(p->wrap);
         uint32_t i;
 
@@ -319,10 +295,10 @@ static __rte_always_inline uint32_t vql_simple_tx_packed(const struct vql_queue 
 
 static __rte_always_inline bool vql_simple_split_chain(const struct vql_simple_pos *p,
                                                        struct vql_traits t, uint32_t room,
-                                                       const struct vring_desc *desc, uint16_t head,
-                                                       struct vql_simple *s, uint32_t i)
+                                                       uint16_t head, struct vql_simple *s,
+                                                       uint32_t i)
 {
-        const struct vql_simple_chain c = { .d = vql_desc_read(&desc[head]), .id = head };
+        const struct vql_simple_chain c = { .d = vql_desc_read(&p->desc[head]), .id = head };
         const uint16_t shape = c.d.flags & VQL_DESC_SHAPE;
         struct vql_desc d2;
 
@@ -332,25 +308,22 @@ static __rte_always_inline bool vql_simple_split_chain(const struct vql_simple_p
                 return vql_simple_table(p, t, room, &c, s, i);
         if (shape != VRING_DESC_F_NEXT || c.d.next >= p->size)
                 return false;
-        d2 = vql_desc_read(&desc[c.d.next]);
+        d2 = vql_desc_read(&p->desc[c.d.next]);
         return !(d2.flags & VQL_DESC_SHAPE) && vql_simple_two(p, room, &c, &c.d, &d2, s, i);
 }
 
-static __rte_always_inline uint32_t vql_simple_tx_split(const struct vql_queue *q,
-                                                        struct vql_traits t,
+static __rte_always_inline uint32_t vql_simple_tx_split(struct vql_traits t,
                                                         const struct vql_simple_pos *p,
                                                         uint32_t room, uint32_t n,
                                                         struct vql_simple *s)
 {
-        const uint16_t *at = &q->avail->ring[p->slot];
-        const struct vring_desc *desc = q->desc;
+        const uint16_t *at = &p->avail->ring[p->slot];
         uint32_t i;
 
         for (i = 0; i < n; i++) {
                 const uint16_t head = __atomic_load_n(&at[i], __ATOMIC_RELAXED);
 
-                if (unlikely(head >= p->size ||
-                             !vql_simple_split_chain(p, t, room, desc, head, s, i)))
+                if (unlikely(head >= p->size || !vql_simple_split_chain(p, t, room, head, s, i)))
                         break;
         }
         return i;
@@ -358,13 +331,12 @@ static __rte_always_inline uint32_t vql_simple_tx_split(const struct vql_queue *
 
 /* Take a run of up to n chains, n from vql_simple_most(), whose packets fit buffers of `room`
  * bytes. */
-static __rte_always_inline void vql_simple_tx(const struct vql_queue *q, struct vql_traits t,
-                                              const struct vql_simple_pos *p, uint32_t room,
-                                              uint32_t n, struct vql_simple *s)
+static __rte_always_inline void vql_simple_tx(struct vql_traits t, const struct vql_simple_pos *p,
+                                              uint32_t room, uint32_t n, struct vql_simple *s)
 {
         s->empty = false;
-        s->n = t.packed ? vql_simple_tx_packed(q, t, p, room, n, s)
-                        : vql_simple_tx_split(q, t, p, room, n, s);
+        s->n = t.packed ? vql_simple_tx_packed(t, p, room, n, s)
+                        : vql_simple_tx_split(t, p, room, n, s);
 }
 
 /* ---- return ---- */
@@ -384,7 +356,7 @@ static __rte_always_inline uint8_t *vql_simple_base(const struct vql_queue *q, s
 
 static __rte_always_inline struct vql_simple_out vql_simple_open(const struct vql_queue *q,
                                                                  struct vql_traits t,
-                                                                 struct vql_simple_pos *p)
+                                                                 const struct vql_simple_pos *p)
 {
         uint8_t *place = vql_simple_base(q, t) + (uint64_t)p->slot * (t.packed ? 16 : 8);
         /* The driver does not look behind a packed descriptor that is not returned: the first. */
@@ -392,7 +364,7 @@ static __rte_always_inline struct vql_simple_out vql_simple_open(const struct vq
 
         return (struct vql_simple_out){
                 .place = place,
-                .to = keep ? (uint8_t *)&p->first : place,
+                .to = keep ? (uint8_t *)p->first : place,
                 .flags = (uint64_t)vql_packed_used_flags(t, p->wrap) << 48,
         };
 }
@@ -435,7 +407,7 @@ static __rte_always_inline void vql_simple_publish(struct vql_queue *q, struct v
         if (p->chains == 0)
                 return;
         if (t.packed)
-                vql_packed_advance(q, t, p->first, (uint16_t)p->slot, p->wrap);
+                vql_packed_advance(q, t, *p->first, (uint16_t)p->slot, p->wrap);
         else
                 vql_split_advance(q, t, (uint16_t)p->chains);
         p->chains = 0;
