@@ -72,6 +72,7 @@ struct vql_port_params {
                                      * PCI address, or the name of an ethdev of this process */
         unsigned int uplink_queues; /* 0: as many as the pairs and the device allow */
         unsigned int mtu;           /* set on the uplink; 0: leave it */
+        uint64_t features_only;     /* virtio feature bits to offer at most; 0: all */
         uint64_t features_off;      /* virtio feature bits not to offer */
         int worker;                 /* index of the worker to serve all queues, or -1: automatic.
                                      * Note that 0 is a worker. */
@@ -152,9 +153,24 @@ struct vql_worker_info {
 /* -ERANGE past the last worker. */
 int vql_worker_get_info(struct vql *v, unsigned int index, struct vql_worker_info *ret_info);
 
+/* What a port offers and can bear: what a guest on it may have come to rely on. */
+struct vql_compat_info {
+        uint64_t features, protocol_features;
+        unsigned int queue_pairs;
+        unsigned int ring_size_split, ring_size_packed; /* largest */
+        unsigned int mem_slots;
+        unsigned int mtu; /* largest that a front-end may tell; 0: any port has its own */
+        char uplink_device[VQL_NAME_BYTES];
+        unsigned int state_version; /* of what goes from one daemon to the next with a guest */
+};
+/* Of a port, or with NULL of a port whose keys take nothing away.  -ENOENT. */
+int vql_port_get_compat(struct vql *v, const char *name, struct vql_compat_info *ret_info);
+
 /* Features: bit of a name ("RING_PACKED", "MRG_RXBUF", ...) or -ENOENT, and the name or NULL. */
 int vql_feature_from_name(const char *name);
 const char *vql_feature_to_name(unsigned int bit);
+/* The name of a vhost-user protocol feature ("LOG_SHMFD") or NULL. */
+const char *vql_protocol_feature_to_name(unsigned int bit);
 
 #ifdef __cplusplus
 }

@@ -229,3 +229,8 @@ const char *vql_feature_to_name(unsigned int bit)
 {
         return vql_feature_name(bit);
 }
+
+const char *vql_protocol_feature_to_name(unsigned int bit)
+{
+        return vql_protocol_feature_name(bit);
+}

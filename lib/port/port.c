@@ -272,6 +272,7 @@ static int copy_config(struct vql_port *p, const struct vql_port_params *params)
         c->queue_pairs = params->queue_pairs ? params->queue_pairs : 1;
         c->uplink_queues = params->uplink_queues ? params->uplink_queues : c->queue_pairs;
         c->mtu = params->mtu;
+        c->features_only = params->features_only;
         c->features_off = params->features_off;
         c->postcopy = params->postcopy;
         return c->name && c->socket && c->uplink ? 0 : -ENOMEM;
@@ -368,7 +369,8 @@ static int make_parts(struct vql_port *p, const struct vql_port_params *params,
         p->log = *env->log;
         p->log.name = p->config.name;
         p->pool = env->pool;
-        rc = vql_offer_make(p->config.queue_pairs, p->config.features_off, &p->offer, e);
+        rc = vql_offer_make(p->config.queue_pairs, p->config.features_only, p->config.features_off,
+                            &p->offer, e);
         if (rc == 0 && p->config.postcopy)
                 offer_postcopy(p);
         if (rc == 0)

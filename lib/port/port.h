@@ -45,7 +45,7 @@ struct vql_port_config {
         char *name, *socket, *uplink;
         enum vql_role role;
         unsigned int queue_pairs, uplink_queues, mtu;
-        uint64_t features_off;
+        uint64_t features_only, features_off;
         bool postcopy;
 };
 

@@ -185,6 +185,8 @@ struct vql_msg_out {
 int vql_session_handle(struct vql_session *s, struct vql_msg_in *in, struct vql_msg_out *out,
                        struct vql_error *e);
 
+/* The name of a protocol feature, "LOG_SHMFD", or NULL. */
+const char *vql_protocol_feature_name(unsigned int bit);
 /* The name of a front-end request, "SET_MEM_TABLE", or NULL. */
 const char *vql_request_name(uint32_t request);
 

@@ -196,6 +196,28 @@ int vql_port_get_info(struct vql *v, const char *name, struct vql_port_info *ret
         return 0;
 }
 
+int vql_port_get_compat(struct vql *v, const char *name, struct vql_compat_info *ret_info)
+{
+        if (name && !fake_vql_params(v, name))
+                return fail(v, ENOENT, "no port %s", name);
+        *ret_info = (struct vql_compat_info){
+                .features = UINT64_C(1) << 34 | UINT64_C(1) << 40 | 1,
+                .protocol_features = 2,
+                .queue_pairs = name ? fake_vql_params(v, name)->queue_pairs : 128,
+                .ring_size_split = 1024,
+                .ring_size_packed = 512,
+                .mem_slots = 8,
+                .mtu = name ? 1500 : 0,
+                .state_version = 1,
+        };
+        return 0;
+}
+
+const char *vql_protocol_feature_to_name(unsigned int bit)
+{
+        return bit == 1 ? "LOG_SHMFD" : NULL;
+}
+
 /* The ring's index is good? */
 static int check_ring(struct vql *v, const char *name, unsigned int ring)
 {

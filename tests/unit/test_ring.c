@@ -50,7 +50,7 @@ static int set_memory(uint64_t uva)
 static int setup(void **state)
 {
         (void)state;
-        vql_offer_make(1, 0, &offer, NULL);
+        vql_offer_make(1, 0, 0, &offer, NULL);
         vql_session_init(&s, &offer, NULL, NULL, NULL, -1);
         if (set_memory(UVA) < 0)
                 return -1;

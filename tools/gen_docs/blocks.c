@@ -95,6 +95,8 @@ static void write_commands(FILE *to)
                 fputs("\\fR", to);
                 if (c->argument)
                         fprintf(to, " \\fI%s\\fR", c->argument);
+                if (c->second)
+                        fprintf(to, " \\fI%s\\fR", c->second);
                 if (c->takes_port_keys)
                         fputs(" \\fIOPTION\\fR...", to);
                 if (c->takes_watch)

@@ -155,10 +155,13 @@ static int run(struct vql_cli *cli, char **words, int n)
         if (!c)
                 return fail_command(words[0], n > 1 ? words[1] : NULL);
         extra = n - used;
-        if (extra > (c->argument ? 1 : 0))
+        if (extra > !!c->argument + !!c->second)
                 return fail_usage("\"%s\" is one argument too many", words[n - 1]);
         if (extra == 0 && c->argument && c->argument[0] != '[')
                 return fail_usage("%s %s: expected %s", c->noun, c->verb, c->argument);
+        if (extra == 1 && c->second)
+                return fail_usage("%s %s: expected %s", c->noun, c->verb, c->second);
+        cli->second = extra > 1 ? words[used + 1] : NULL;
         if (json_object_size(cli->port) && !c->takes_port_keys)
                 return fail_usage("keys of a port are options of port add alone");
         if (cli->watch && !c->takes_watch)
