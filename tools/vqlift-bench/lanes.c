@@ -72,9 +72,11 @@ static void refill(struct lanes *l)
 {
         struct fe_driver *d = l->member[0].driver[1];
         struct fe_done done;
+        int rc;
 
-        while (fe_driver_get(d, &done) == 1)
-                continue;
+        do {
+                rc = fe_driver_get(d, &done);
+        } while (rc == 1);
         for (unsigned int i = 0; i < VQL_BURST; i++) {
                 const struct fe_chain chain = { .segs = &l->seg[i], .n = 1 };
 

@@ -61,7 +61,7 @@ static const char usage[] =
         "Cycles per packet of vqlift's datapath and of DPDK's vhost library, which take turns on\n"
         "the same rings in the same memory.\n"
         "\n"
-        "Which cells (lists like 64,1518; all values unless chosen, of modes only alternate):\n";
+        "Which cells (lists like 64,1518; all values unless chosen, of --mode only alternate):\n";
 
 static const char more_usage[] =
         "  --quick                   a few cells and rounds, and --fail-under 0.9\n"
