@@ -9,6 +9,9 @@
 #include <cmocka.h>
 
 #include "unit/eal.h"
+#include "vqlift-bench/content.h"
+#include "vqlift-bench/guest.h"
+#include "vqlift-bench/limit.h"
 #include "vqlift-bench/measure.h"
 #include "vqlift-bench/rig.h"
 #include "vqlift-bench/rte.h"
@@ -203,6 +206,101 @@ static void test_wrong_while_measured(void **state)
         rig_free(r);
 }
 
+/* ---- the bare copy ---- */
+
+enum { COPIED = 3 };
+
+static struct rte_mbuf *new_packet(uint32_t size)
+{
+        struct rte_mbuf *head = NULL;
+        uint32_t done = 0;
+
+        while (done < size) {
+                const uint16_t n = (uint16_t)RTE_MIN(size - done, 2048u);
+                struct rte_mbuf *m = rte_pktmbuf_alloc(machine.pool);
+
+                assert_non_null(m);
+                assert_non_null(rte_pktmbuf_append(m, n));
+                if (!head)
+                        head = m;
+                else
+                        assert_int_equal(rte_pktmbuf_chain(head, m), 0);
+                done += n;
+        }
+        return head;
+}
+
+/* The bytes of a packet that begins in this buffer of the guest. */
+static bool guest_has(const struct guest *g, uint64_t buffer, uint32_t serial)
+{
+        uint32_t at = 0;
+
+        for (uint32_t skip = 0; at < g->cell.size; buffer++, skip = GUEST_HEADER) {
+                const uint32_t room = g->segs[0][0].len - GUEST_HEADER + skip;
+                const uint32_t n = RTE_MIN(room, g->cell.size - at);
+
+                if (!content_matches(g->payload[buffer % g->buffers] - skip, at, n, serial))
+                        return false;
+                at += n;
+        }
+        return true;
+}
+
+static void copy_bare(struct guest *g, struct limit *l)
+{
+        const unsigned int each = guest_buffers_of_packet(&g->cell);
+        /* Round the end of the ring. */
+        const uint64_t first = 4ull * g->buffers - each;
+        struct rte_mbuf *pkts[COPIED];
+
+        for (uint32_t i = 0; i < COPIED; i++) {
+                pkts[i] = new_packet(g->cell.size);
+                if (g->cell.to_guest)
+                        content_write_mbuf(pkts[i], i, true);
+                else
+                        content_write(g->payload[(first + i) % g->buffers], 0, g->cell.size, i);
+        }
+        limit_prepare(l, first, pkts, COPIED);
+        limit_run(l);
+        for (uint32_t i = 0; i < COPIED; i++) {
+                if (g->cell.to_guest)
+                        assert_true(guest_has(g, first + (uint64_t)i * each, i));
+                else
+                        assert_true(content_matches_mbuf(pkts[i], g->cell.size, i, true));
+                rte_pktmbuf_free(pkts[i]);
+        }
+}
+
+/* It would not be the limit if it left bytes out. */
+static void test_limit_copies_all(void **state)
+{
+        (void)state;
+        for (int i = 0; i < 8; i++) {
+                const struct cell cell = {
+                        .to_guest = i & 1,
+                        .packed = i & 2,
+                        .mergeable = true,
+                        .size = i & 4 ? 9000 : 64,
+                        .burst = 4,
+                        .ring = 256,
+                };
+                struct rte_peer *peer;
+                struct fe_frontend *fe;
+                struct guest *g;
+                struct limit *l;
+
+                assert_int_equal(rte_peer_new(&peer, &fe), 0);
+                assert_int_equal(guest_new(&cell, fe, &g), 0);
+                assert_int_equal(rte_peer_wait(peer), 0);
+                assert_int_equal(limit_new(g, &l), 0);
+                copy_bare(g, l);
+                limit_free(l);
+                fe_frontend_free(fe);
+                rte_peer_free(peer);
+                guest_free(g);
+        }
+}
+
 static int start(void **state)
 {
         (void)state;
@@ -226,6 +324,7 @@ int main(void)
                 cmocka_unit_test(test_all_cells_move),
                 cmocka_unit_test(test_wrong_is_found),
                 cmocka_unit_test(test_wrong_while_measured),
+                cmocka_unit_test(test_limit_copies_all),
         };
 
         return cmocka_run_group_tests(tests, start, stop);
