@@ -122,6 +122,35 @@ struct vql_port_info {
 };
 int vql_port_get_info(struct vql *v, const char *name, struct vql_port_info *ret_info);
 
+/*
+ * One connection of a front-end and its phases, in this order:
+ *   connect       to the first message
+ *   negotiate     from there to the first ring that runs
+ *   first-packet  from there to the first packet, either way
+ *   log           writes to guest memory are logged
+ *   stop          from the first ring that stops to the last
+ *   hand-over     no ring runs any more, until one does or the connection ends
+ * Of a phase that came more than once the last time is told.
+ */
+enum { VQL_TIMELINE_SESSIONS = 8, VQL_PHASES = 6 };
+struct vql_phase_info {
+        char name[16];
+        unsigned int count; /* how often it began */
+        int64_t at_us;      /* since the connection; -1: never */
+        int64_t took_us;    /* -1: it goes on, or did not come to its end */
+};
+struct vql_session_info {
+        uint64_t connection; /* counted from 1 */
+        int64_t began_us;    /* since 1970 */
+        int64_t lasted_us;   /* -1: it goes on */
+        char reason[VQL_TEXT_BYTES];
+        struct vql_phase_info phase[VQL_PHASES];
+};
+/* The last VQL_TIMELINE_SESSIONS ones, 0 is the newest.  -ENOENT no such port; -ERANGE past the
+ * oldest. */
+int vql_port_get_session(struct vql *v, const char *name, unsigned int i,
+                         struct vql_session_info *ret_info);
+
 struct vql_ring_info {
         unsigned int index;
         char direction[8]; /* "rx": to the guest; "tx": from the guest */

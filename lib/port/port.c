@@ -32,6 +32,14 @@ static uint64_t now_us(void)
         return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
 }
 
+static int64_t wall_us(void)
+{
+        struct timespec t;
+
+        clock_gettime(CLOCK_REALTIME, &t);
+        return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
 static void end_session(struct vql_port *p)
 {
         /* A worker that waits for a page of a guest that is gone could not let go of its rings. */
@@ -39,6 +47,8 @@ static void end_session(struct vql_port *p)
         /* A front-end that sees the end of its connection takes the rings over: QEMU completes
          * what is in them from then on.  So they stop first. */
         vql_port_stop_rings(p);
+        if (p->connection)
+                vql_port_look(p);
         vql_connection_free(p->connection);
         p->connection = NULL;
         vql_session_fini(p->session);
@@ -53,6 +63,7 @@ static void on_closed(void *arg, int err, const char *reason)
         vql_log(&p->log, err ? LOG_WARNING : LOG_INFO, "disconnected: %s", reason);
         snprintf(p->reason, sizeof(p->reason), "%s", reason);
         end_session(p);
+        vql_timeline_end(&p->timeline, now_us(), reason);
         vql_port_move(p, VQL_PORT_WAITING);
         vql_endpoint_resume(p->endpoint);
 }
@@ -95,6 +106,7 @@ static void on_connected(void *arg, int fd)
                 p->connections++;
                 p->connected_at_us = now_us();
                 p->connected_tsc = rte_rdtsc();
+                vql_timeline_begin(&p->timeline, p->connected_at_us, wall_us());
                 for (uint16_t i = 0; i < p->n_lanes; i++)
                         atomic_store(&p->lanes[i]->first_packet_tsc, 0);
                 vql_port_move(p, VQL_PORT_CONNECTED);

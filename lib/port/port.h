@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "port/journal.h"
 #include "port/ring.h"
+#include "port/timeline.h"
 #include "sw-fallback/uplink.h"
 #include "sw-fallback/worker.h"
 #include "vhost_user/connection.h"
@@ -79,6 +80,8 @@ struct vql_port {
 
         uint64_t connections;
         uint64_t connected_at_us, connected_tsc;
+        struct vql_timeline timeline;
+        uint64_t parked_at_us; /* the last time */
         char reason[VQL_TEXT_BYTES];
 };
 
@@ -113,6 +116,12 @@ void vql_port_park(struct vql_port *p);
 /* Build lanes from the rings that run, and attach them.  A ring whose kick fd cannot be waited for
  * fails the whole call, and the lanes that could be attached are. */
 int vql_port_resume(struct vql_port *p, struct vql_error *e);
+
+/* Microseconds from the connection to the first packet either way, as the worker that moved it saw
+ * its time-stamp counter; -1: none yet. */
+int64_t vql_port_first_packet_us(const struct vql_port *p);
+/* Note in the timeline how far the session is. */
+void vql_port_look(struct vql_port *p);
 
 /* Wanted against actual (apply.c): what sessions call. */
 extern const struct vql_session_host vql_port_session_host;

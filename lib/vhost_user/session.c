@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/bits.h"
 #include "base/fd.h"
@@ -154,6 +155,14 @@ static void log_refusal(struct vql_session *s, const char *text)
                 s->refusals == LOGGED_REFUSALS ? " (further refusals are not logged)" : "");
 }
 
+static uint64_t now_us(void)
+{
+        struct timespec t;
+
+        clock_gettime(CLOCK_MONOTONIC, &t);
+        return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
 int vql_session_handle(struct vql_session *s, struct vql_msg_in *in, struct vql_msg_out *out,
                        struct vql_error *e)
 {
@@ -163,7 +172,8 @@ int vql_session_handle(struct vql_session *s, struct vql_msg_in *in, struct vql_
         enum outcome outcome = UNSUPPORTED;
         int err;
 
-        s->messages++;
+        if (s->messages++ == 0)
+                s->first_message = now_us();
         out->present = false;
         out->fd = -1;
         if (r)

@@ -118,8 +118,9 @@ struct vql_session {
         const struct vql_log *log_to;
         int broken_fd; /* handed to vql_region_map(); borrowed */
 
-        uint64_t messages;     /* handled so far */
-        unsigned int refusals; /* of these; only the first few are logged */
+        uint64_t messages;      /* handled so far */
+        uint64_t first_message; /* when that was: microseconds of the monotonic clock */
+        unsigned int refusals;  /* of these; only the first few are logged */
 
         uint64_t features;          /* acknowledged by SET_FEATURES */
         uint64_t protocol_features; /* acknowledged by SET_PROTOCOL_FEATURES */

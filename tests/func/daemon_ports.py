@@ -100,6 +100,29 @@ class Ports(daemon_life.Daemon):
         self.assertEqual(done.stderr, "")
         return done.returncode, done.stdout.splitlines()
 
+    def test_timeline(self):
+        self.assertEqual(self.result("port", "show", "a")["timeline"], [])
+        for connection in range(1, 11):
+            self.acknowledge("a", 1 << 5)       # MAC is not offered
+            newest = self.result("port", "show", "a")["timeline"][0]
+            self.assertEqual(newest["connection"], connection)
+            self.assertIn("bit 5 (MAC) is not offered", newest["reason"])
+        sessions = self.result("port", "show", "a")["timeline"]
+        self.assertEqual([s["connection"] for s in sessions], list(range(10, 2, -1)))
+        phases = sessions[0]["phases"]
+        self.assertEqual([p["phase"] for p in phases],
+                         ["connect", "negotiate", "first-packet", "log", "stop", "hand-over"])
+        self.assertEqual([p["count"] for p in phases], [1, 1, 0, 0, 0, 0])
+        self.assertIsNotNone(phases[0]["took-us"])
+        self.assertIsNone(phases[1]["took-us"])
+        done = self.cli("port", "show", "a", "--timeline")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(done.stdout.count("bit 5 (MAC) is not offered"), 8)
+        self.assertIn("negotiate", done.stdout)
+        self.assertNotIn("hand-over", done.stdout)
+        for wrong in (["port", "list", "--timeline"], ["port", "show", "--timeline"]):
+            self.assertEqual(self.cli(*wrong).returncode, 2)
+
     def test_profile(self):
         names = ["VERSION_1", "MRG_RXBUF", "CTRL_VQ", "MQ"]
         done = self.add("n", "--uplink", "loopback", "--queue-pairs", "2", "--features",

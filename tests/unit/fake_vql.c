@@ -246,6 +246,19 @@ int vql_port_get_ring(struct vql *v, const char *name, unsigned int ring,
         return 0;
 }
 
+int vql_port_get_session(struct vql *v, const char *name, unsigned int i,
+                         struct vql_session_info *ret_info)
+{
+        if (!fake_vql_params(v, name))
+                return fail(v, ENOENT, "no port %s", name);
+        if (i > 0)
+                return fail(v, ERANGE, "no session %u", i);
+        *ret_info = (struct vql_session_info){ .connection = 3, .began_us = 1, .lasted_us = -1 };
+        for (i = 0; i < VQL_PHASES; i++)
+                ret_info->phase[i] = (struct vql_phase_info){ "phase", i, i, -1 };
+        return 0;
+}
+
 const char *const *vql_ring_stat_names(unsigned int *ret_count)
 {
         *ret_count = COUNTERS;

@@ -68,6 +68,7 @@ static int help(struct vql_cli *cli, const char *argument)
         print_row("-s, --control SOCKET",
                   "The daemon's control socket, " VQL_DEFAULT_CONTROL " without this option.");
         print_row("-j, --json", "Print what the daemon answers, as JSON.");
+        print_row("--timeline", "With port show: how the last sessions went.");
         print_row("--watch SECONDS", "With stats: rates, every so many seconds.");
         print_row("-h, --help", "Show this text.");
         print_row("-V, --version", "Show the version of this program.");
