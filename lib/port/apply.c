@@ -9,6 +9,7 @@
 #include <rte_mbuf.h>
 
 #include "base/bits.h"
+#include "port/position.h"
 #include "virtqueue/features.h"
 
 static bool session_packed(const struct vql_session *s)
@@ -16,55 +17,31 @@ static bool session_packed(const struct vql_session *s)
         return vql_has(s->features, VIRTIO_F_RING_PACKED);
 }
 
-/*
- * Nothing is marked as returned in a new ring.  In one that was in use something is, except when
- * the ring is about to begin an odd lap; and then its position is the initial one.
- */
-static bool was_in_use(const struct vring_packed_desc *ring, uint32_t n)
-{
-        for (uint32_t i = 0; i < n; i++) {
-                if (__atomic_load_n(&ring[i].flags, __ATOMIC_ACQUIRE) & VQL_PACKED_USED)
-                        return true;
-        }
-        return false;
-}
-
-/*
- * Has the front-end lost a packed ring's position?  QEMU hands over 0 or the initial position for a
- * ring in mid-flight after its back-end went away; and a front-end that broke off may have looked
- * at the ring while we were still returning buffers: then the slot that it names is marked as
- * returned.
- */
-static bool position_lost(const struct vql_vring *v, const struct vring_packed_desc *ring)
-{
-        struct vql_cursor at;
-        uint16_t flags;
-
-        if (v->base == 0)
-                return true;
-        if (v->base == VQL_PACKED_INITIAL)
-                return was_in_use(ring, v->num);
-        if (vql_cursor_decode(v->base, true, (uint16_t)v->num, &at, NULL) < 0)
-                return false;
-        flags = __atomic_load_n(&ring[at.used].flags, __ATOMIC_ACQUIRE);
-        return vql_packed_is_used(flags, at.used_wrap);
-}
-
-/* The recorded position of a packed ring whose front-end has lost it; see journal.h. */
-static bool find_position(const struct vql_port *p, uint16_t index, struct vql_cursor *ret_at)
+/* Where a packed ring begins instead of where the front-end says, if that is somewhere else. */
+static bool find_position(struct vql_port *p, uint16_t index, struct vql_cursor *ret_at)
 {
         const struct vql_vring *v = &p->session->vring[index];
-        const struct vring_packed_desc *ring =
-                vql_mem_uva(p->session->mem, v->desc_uva, v->num * sizeof(*ring), NULL);
-        struct vql_cursor c[2];
-        uint16_t flags;
+        struct vql_packed_ring ring;
+        struct vql_cursor theirs;
 
-        if (!ring || !position_lost(v, ring) ||
-            vql_journal_find(p->journal, index, v->desc_uva, (uint16_t)v->num, c) < 0)
+        switch (vql_position_find(p->session, p->journal, index, &ring, ret_at)) {
+        case VQL_POSITION_RECORDED:
+                vql_log(&p->log, LOG_NOTICE,
+                        "ring %u: the front-end lost the position, going on at slot %u, wrap %u",
+                        index, ret_at->used, ret_at->used_wrap);
+                return true;
+        case VQL_POSITION_SKIPPED:
+                if (vql_cursor_decode(v->base, true, ring.size, &theirs, NULL) == 0)
+                        vql_log(&p->log, LOG_NOTICE,
+                                "ring %u: the front-end went on by itself to slot %u, wrap %u; %u "
+                                "buffers that it left out, from slot %u, wrap %u, are returned",
+                                index, theirs.used, theirs.used_wrap,
+                                vql_position_return(&ring, ret_at, &theirs), ret_at->used,
+                                ret_at->used_wrap);
                 return false;
-        flags = __atomic_load_n(&ring[c[1].used].flags, __ATOMIC_ACQUIRE);
-        *ret_at = vql_packed_is_used(flags, c[1].used_wrap) ? c[0] : c[1];
-        return true;
+        default:
+                return false;
+        }
 }
 
 /* Start a wanted ring, at the front-end's position or, if that is lost, at the recorded one. */
@@ -76,12 +53,8 @@ static int start_ring(struct vql_port *p, uint16_t index, struct vql_error *e)
         struct vql_cursor found, *at = NULL;
         int rc;
 
-        if (session_packed(s) && find_position(p, index, &found)) {
-                vql_log(&p->log, LOG_NOTICE,
-                        "ring %u: the front-end lost the position, going on at slot %u, wrap %u",
-                        index, found.used, found.used_wrap);
+        if (session_packed(s) && find_position(p, index, &found))
                 at = &found;
-        }
         rc = vql_ring_start(r, s, index, at, e);
         if (rc < 0)
                 return rc;
