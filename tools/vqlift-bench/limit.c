@@ -13,6 +13,7 @@
 
 enum {
         LINE = 64,
+        AHEAD = 4,        /* pieces */
         MOST_PIECES = 80, /* of a packet: mbufs and buffers of 64 KiB, which end at other bytes */
         MOST_LINES = 8,   /* of the ring, for a packet and its buffers' shares */
 };
@@ -25,6 +26,7 @@ struct piece {
 
 struct limit {
         const struct guest *guest;
+        bool to_guest;
         uint64_t (*run)(const struct limit *l);
         size_t n_pieces, n_read, n_written;
         struct piece *piece;
@@ -43,7 +45,7 @@ static inline __attribute__((always_inline)) void copy_line(uint8_t *to, const u
         *(line_t *)to = *(const line_t *)from;
 }
 
-/* The last line overlaps the one before it. */
+/* Whole lines are stored; the first and the last store overlap those beside them. */
 static inline __attribute__((always_inline)) void copy(const struct piece *p)
 {
         uint32_t i;
@@ -52,9 +54,24 @@ static inline __attribute__((always_inline)) void copy(const struct piece *p)
                 memcpy(p->to, p->from, p->n);
                 return;
         }
-        for (i = 0; i + LINE < p->n; i += LINE)
+        copy_line(p->to, p->from);
+        for (i = LINE - (uint32_t)((uintptr_t)p->to % LINE); i + LINE < p->n; i += LINE)
                 copy_line(p->to + i, p->from + i);
         copy_line(p->to + p->n - LINE, p->from + p->n - LINE);
+}
+
+/* The guest's memory is what may be far away: its first lines, while others are copied. */
+static inline __attribute__((always_inline)) void ask_for(const struct limit *l, size_t i)
+{
+        if (i >= l->n_pieces)
+                return;
+        if (l->to_guest) {
+                __builtin_prefetch(l->piece[i].to, 1);
+                __builtin_prefetch(l->piece[i].to + LINE, 1);
+        } else {
+                __builtin_prefetch(l->piece[i].from, 0);
+                __builtin_prefetch(l->piece[i].from + LINE, 0);
+        }
 }
 
 static inline __attribute__((always_inline)) uint64_t run(const struct limit *l)
@@ -63,8 +80,10 @@ static inline __attribute__((always_inline)) uint64_t run(const struct limit *l)
 
         for (size_t i = 0; i < l->n_read; i++)
                 sum += *(const volatile uint16_t *)l->read[i];
-        for (size_t i = 0; i < l->n_pieces; i++)
+        for (size_t i = 0; i < l->n_pieces; i++) {
+                ask_for(l, i + AHEAD);
                 copy(&l->piece[i]);
+        }
         /* The guest may read or write the line meanwhile, but not these two bytes. */
         for (size_t i = 0; i < l->n_written; i++) {
                 uint16_t *word = (uint16_t *)l->written[i];
@@ -106,6 +125,7 @@ int limit_new(const struct guest *g, struct limit **ret_limit)
         if (!l)
                 return -ENOMEM;
         l->guest = g;
+        l->to_guest = g->cell.to_guest;
         l->run = run_plain;
 #ifdef __x86_64__
         if (__builtin_cpu_supports("avx512f"))
@@ -175,17 +195,6 @@ static void list_written(struct limit *l, void *p)
         l->written[l->n_written++] = p;
 }
 
-/* The header: what goes to the guest has one written, what comes from it one read. */
-static void list_header(struct limit *l, uint64_t buffer)
-{
-        uint8_t *header = l->guest->payload[buffer % l->guest->buffers] - GUEST_HEADER;
-
-        if (l->guest->cell.to_guest)
-                list_written(l, header);
-        else
-                list_read(l, header);
-}
-
 /* ---- rings ---- */
 
 /* The part of a ring that is touched: elements of `bytes` each. */
@@ -243,8 +252,6 @@ void limit_prepare(struct limit *l, uint64_t first, struct rte_mbuf **pkts, uint
 
         l->n_pieces = l->n_read = l->n_written = 0;
         list_ring(l, first, (uint64_t)n * each);
-        for (uint16_t i = 0; i < n; i++, first += each) {
-                list_header(l, first);
+        for (uint16_t i = 0; i < n; i++, first += each)
                 list_packet(l, pkts[i], first);
-        }
 }

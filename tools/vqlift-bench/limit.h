@@ -4,9 +4,10 @@
 
 /*
  * What no back-end can save on this machine: copy the bytes of each packet between the same
- * buffers, and touch each line of the ring once that has to be read or written for them.  No
- * decision is made, no address is worked out or checked, and no packet buffer is taken or given
- * back: all that is to be done is in a list before the clock starts.
+ * buffers, and touch each line of the ring once that has to be read or written for them.  The
+ * header is left alone: it lies in the packet's first line as a rule.  No decision is made, no
+ * address is worked out or checked, and no packet buffer is taken or given back: all that is to be
+ * done is in a list before the clock starts.
  */
 
 #include <stdint.h>

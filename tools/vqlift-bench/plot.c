@@ -13,7 +13,7 @@ enum {
         WIDTH = 760,
         HEIGHT = 460,
         LEFT = 70,
-        RIGHT = 20,
+        RIGHT = 30,
         TOP = 60,
         BOTTOM = 60,
         MOST_POINTS = 16,
