@@ -105,15 +105,16 @@ static inline void vql_packed_advance(struct vql_queue *q, struct vql_traits t, 
                                       uint16_t slot, uint8_t wrap)
 {
         const uint16_t first = q->last_used;
-        const uint32_t at = (slot | (uint32_t)wrap << 15) * 0x10001u; /* as vql_cursor_encode() */
         uint64_t *to = (uint64_t *)(void *)&q->packed_ring[first].len;
 
         if (q->position)
-                __atomic_store_n(&q->position[0], at, __ATOMIC_RELAXED);
+                __atomic_store_n(q->position, vql_position_word(slot, wrap, first, q->used_wrap),
+                                 __ATOMIC_RELAXED);
         /* Pairs with the driver's acquire of the flags. */
         __atomic_store_n(to, word, __ATOMIC_RELEASE);
         if (q->position)
-                __atomic_store_n(&q->position[1], at, __ATOMIC_RELEASE);
+                __atomic_store_n(q->position, vql_position_word(slot, wrap, slot, wrap),
+                                 __ATOMIC_RELEASE);
         if (t.logging)
                 vql_log_packed_slot(q, first);
         q->unsignalled += (uint32_t)slot - first + (wrap != q->used_wrap ? q->size : 0u);

@@ -117,11 +117,11 @@ static __rte_always_inline bool vql_hit(const struct vql_simple_pos *p, uint64_t
 }
 
 /* Bring a buffer's first and last line near; the hardware sees to those between. */
-static __rte_always_inline void vql_prefetch_span(const uint8_t *va, uint32_t len, const int write)
+static __rte_always_inline void vql_prefetch_span(const uint8_t *va, uint32_t len)
 {
         if (vql_idea(VQL_IDEA_PREFETCH)) {
-                __builtin_prefetch(va, write);
-                __builtin_prefetch(va + len - 1, write);
+                rte_prefetch0(va);
+                rte_prefetch0(va + len - 1);
         }
 }
 
@@ -188,7 +188,7 @@ static __rte_always_inline bool vql_simple_note(uint32_t room, const struct vql_
                                                 uint32_t len, struct vql_simple *s, uint32_t i)
 {
         s->word[i] = vql_simple_word(len, c->id, c->slots);
-        vql_prefetch_span(s->data[i], len, 0);
+        vql_prefetch_span(s->data[i], len);
         return likely(len - 1 < room);
 }
 

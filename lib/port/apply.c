@@ -9,6 +9,7 @@
 #include <rte_mbuf.h>
 
 #include "base/bits.h"
+#include "port/leftover.h"
 #include "port/position.h"
 #include "virtqueue/features.h"
 
@@ -44,6 +45,52 @@ static bool find_position(struct vql_port *p, uint16_t index, struct vql_cursor 
         }
 }
 
+/* What the front-end's in-flight region knows of a ring that it wants to run. */
+static int find_leftover(const struct vql_session *s, uint16_t index, struct vql_leftover *ret_left,
+                         struct vql_error *e)
+{
+        const struct vql_vring *v = &s->vring[index];
+        const bool packed = session_packed(s);
+        struct vql_inflight_ring ring = { .size = (uint16_t)v->num };
+        const struct vring_used *used = vql_mem_uva(s->mem, v->used_uva, sizeof(*used), NULL);
+
+        ring.desc = vql_mem_uva(s->mem, v->desc_uva, v->num * sizeof(*ring.desc), NULL);
+        *ret_left = (struct vql_leftover){ .found = false };
+        /* A ring outside memory, or of a bad size, is refused where it starts. */
+        if (!ring.desc || !used || vql_ring_size_check(v->num, packed, NULL) < 0)
+                return 0;
+        if (!packed)
+                ring.used_idx = __atomic_load_n(&used->idx, __ATOMIC_ACQUIRE);
+        return vql_leftover_find(s, index, &ring, ret_left, e);
+}
+
+/* From now on the ring's position outlives us: in the front-end's region if there is one, and for
+ * packed rings else in the journal. */
+static void record_ring(struct vql_port *p, uint16_t index, const struct vql_leftover *left)
+{
+        const struct vql_vring *v = &p->session->vring[index];
+        struct vql_queue *q = &p->rings[index].q;
+        const struct vql_cursor now = vql_queue_cursor(q);
+
+        if (left->n > 0)
+                vql_log(&p->log, LOG_NOTICE,
+                        "ring %u: %u buffers that another back-end left in flight are returned",
+                        index, left->n);
+        if (vql_leftover_return(left, p->session, index, q))
+                vql_journal_end(p->journal, index);
+        else if (q->packed)
+                q->position =
+                        vql_journal_begin(p->journal, index, v->desc_uva, (uint16_t)v->num, &now);
+}
+
+/* A new region while the ring runs: it begins with where the ring stands. */
+static int record_anew(struct vql_port *p, uint16_t index, struct vql_error *e)
+{
+        (void)e;
+        record_ring(p, index, &(const struct vql_leftover){ .found = false });
+        return 0;
+}
+
 /* Start a wanted ring, at the front-end's position or, if that is lost, at the recorded one. */
 static int start_ring(struct vql_port *p, uint16_t index, struct vql_error *e)
 {
@@ -51,20 +98,23 @@ static int start_ring(struct vql_port *p, uint16_t index, struct vql_error *e)
         const struct vql_vring *v = &s->vring[index];
         struct vql_ring *r = &p->rings[index];
         struct vql_cursor found, *at = NULL;
-        int rc;
+        struct vql_leftover left;
+        int rc = find_leftover(s, index, &left, e);
 
-        if (session_packed(s) && find_position(p, index, &found))
-                at = &found;
-        rc = vql_ring_start(r, s, index, at, e);
         if (rc < 0)
                 return rc;
-        r->start_base = v->base;
-        if (session_packed(s)) {
-                struct vql_cursor now = vql_queue_cursor(&r->q);
-
-                r->q.position =
-                        vql_journal_begin(p->journal, index, v->desc_uva, (uint16_t)v->num, &now);
+        if (left.found)
+                at = &left.at;
+        else if (session_packed(s) && find_position(p, index, &found))
+                at = &found;
+        rc = vql_ring_start(r, s, index, at, e);
+        if (rc == 0) {
+                r->start_base = v->base;
+                record_ring(p, index, &left);
         }
+        vql_leftover_fini(&left);
+        if (rc < 0)
+                return rc;
         vql_log(&p->log, LOG_DEBUG, "ring %u: started, size %u, %s (%s)", index, v->num,
                 r->instance->name, r->set->name);
         return 0;
@@ -75,14 +125,14 @@ static void stop_ring(struct vql_port *p, uint16_t index)
 {
         struct vql_ring *r = &p->rings[index];
         struct vql_session *s = p->session;
-        struct vql_cursor at;
+        struct vql_queue_state state;
 
         if (r->state == VQL_RING_STOPPED)
                 return;
-        at = vql_ring_stop(r);
-        s->vring[index].base = vql_cursor_encode(&at, r->q.packed);
+        state = vql_ring_stop(r);
+        s->vring[index].base = vql_queue_state_to_base(&state);
         if (s->inflight)
-                vql_inflight_settle(s->inflight, index, &at);
+                vql_inflight_settle(s->inflight, index, &state.at);
         vql_log(&p->log, LOG_DEBUG, "ring %u: stopped at 0x%08x", index, s->vring[index].base);
 }
 
@@ -150,7 +200,7 @@ static int change_features(struct vql_port *p, uint16_t index, struct vql_error 
         struct vql_ring *r = &p->rings[index];
         struct vql_session *s = p->session;
         const uint64_t differ = (r->q.features ^ s->features) & ~vql_bit(VQL_F_LOG_ALL);
-        struct vql_cursor at;
+        struct vql_queue_state state;
 
         if (differ == 0) {
                 vql_ring_select(r, s);
@@ -160,8 +210,8 @@ static int change_features(struct vql_port *p, uint16_t index, struct vql_error 
                 stop_ring(p, index);
                 return vql_fail(e, EBUSY, "ring %u: RING_PACKED changed while the ring ran", index);
         }
-        at = vql_ring_stop(r);
-        s->vring[index].base = vql_cursor_encode(&at, r->q.packed);
+        state = vql_ring_stop(r);
+        s->vring[index].base = vql_queue_state_to_base(&state);
         return start_ring(p, index, e);
 }
 
@@ -237,6 +287,8 @@ static int apply_parked(struct vql_port *p, unsigned int changes, uint16_t ring,
         }
         if (changes & VQL_CHANGE_MEMORY)
                 rc = change_memory(p, e);
+        if (rc == 0 && (changes & VQL_CHANGE_INFLIGHT))
+                rc = each_running(p, record_anew, e);
         if (rc == 0 && (changes & (VQL_CHANGE_FEATURES | VQL_CHANGE_LOG)))
                 rc = each_running(p, change_features, e);
         if (rc == 0 && (changes & VQL_CHANGE_FEATURES))

@@ -49,8 +49,8 @@ void bare_queue_init(struct vql_queue *q, const struct bare_params *p)
                 .device_gpa = areas.device,
                 .mem = p->table,
                 .features = p->features | ring_features(d),
-                .at = { d->start, d->start, wrap, wrap },
-                .size = d->size,
+                .state.at = { d->start, d->start, wrap, wrap },
+                .state.size = d->size,
                 .rx = p->rx,
                 .call_fd = p->call_fd,
         };

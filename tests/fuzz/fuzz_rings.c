@@ -158,15 +158,15 @@ static void make_queue(struct guest *g, const struct choices *c)
                 .device_gpa = DEVICE,
                 .mem = table,
                 .features = features(t, c->features),
-                .at = { .avail = c->start },
-                .size = size,
+                .state.at = { .avail = c->start },
+                .state.size = size,
                 .rx = t->rx,
                 .call_fd = -1,
         };
 
         if (t->packed)
-                p.at = (struct vql_cursor){ c->start % size, 0, c->wrap & 1, c->wrap & 1 };
-        p.at.used = p.at.avail;
+                p.state.at = (struct vql_cursor){ c->start % size, 0, c->wrap & 1, c->wrap & 1 };
+        p.state.at.used = p.state.at.avail;
         for (int i = 0; i < VQL_AREA_COUNT; i++)
                 p.area[i] =
                         vql_mem_uva(table, 0x700000000000 + at[i],

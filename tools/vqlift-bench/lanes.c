@@ -185,8 +185,8 @@ static void start_ring(const struct lanes *l, struct vql_ring *r, const struct f
                 .mem = l->table,
                 .features = vql_bit(VIRTIO_F_VERSION_1) |
                             (l->p.packed ? vql_bit(VIRTIO_F_RING_PACKED) : 0),
-                .at = { 0, 0, l->p.packed, l->p.packed },
-                .size = RING,
+                .state.at = { 0, 0, l->p.packed, l->p.packed },
+                .state.size = RING,
                 .rx = rx,
                 .call_fd = -1,
         };
