@@ -10,13 +10,9 @@
 
 #include "port/offer.h"
 #include "virtqueue/cursor.h"
+#include "virtqueue/queue_state.h"
 
-enum {
-        /* Of what one daemon hands to the next: positions of rings (GET_VRING_BASE) and the
-         * in-flight region, version 1 of the vhost-user specification.  Newer reads older. */
-        STATE_VERSION = 1,
-        MOST_PAIRS = VQL_MAX_RINGS / 2,
-};
+enum { MOST_PAIRS = VQL_MAX_RINGS / 2 };
 
 static void fill_offer(const struct vql_offer *o, struct vql_compat_info *i)
 {
@@ -27,7 +23,7 @@ static void fill_offer(const struct vql_offer *o, struct vql_compat_info *i)
                 .ring_size_split = VQL_QUEUE_MAX_SIZE,
                 .ring_size_packed = VQL_QUEUE_MAX_SIZE,
                 .mem_slots = o->max_mem_slots,
-                .state_version = STATE_VERSION,
+                .state_version = VQL_QUEUE_STATE_VERSION,
         };
 }
 

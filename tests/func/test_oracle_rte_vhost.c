@@ -395,8 +395,12 @@ int main(int argc, char **argv)
                 return 1;
         p.pool = test_pool("oracle", 4095, ROOM);
         p.twin = calloc(1, sizeof(*p.twin));
-        if (!p.twin || oracle_listen() < 0)
+        if (!p.twin)
                 return 1;
+        if (oracle_listen() < 0) {
+                free(p.twin);
+                return 1;
+        }
         failed = cmocka_run_group_tests(tests, NULL, NULL);
         oracle_unlisten();
         free(p.twin);
