@@ -77,7 +77,7 @@ static void print_foot(const struct pvp_run *run)
 static json_t *pack_sample(const struct pvp_sample *s)
 {
         return json_pack("{s:f, s:[f,f], s:f}", "mpps", s->mpps, "round-trip-ns", s->trip[0],
-                         s->trip[1], "cpu-share", s->share);
+                         s->trip[1], "waited", s->waited);
 }
 
 static json_t *pack_rounds(const struct pvp_cell *c)

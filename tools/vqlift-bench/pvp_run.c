@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "vqlift-bench/pvp_run.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "vqlift-bench/pvp_ends.h"
 #include "vqlift-bench/pvp_line.h"
@@ -21,8 +25,8 @@ enum {
 static const double WARM_UP = 0.15, SETTLE = 0.02;
 /* Trips that differ by more are not of the same placement. */
 static const double SAME = 1.5;
-/* Who polls needs all of a CPU; with less, somebody else was there. */
-static const double LEAST_SHARE = 0.9;
+/* Who waits longer for a CPU was disturbed by somebody else on it. */
+static const double MOST_WAITED = 0.1;
 
 /* Both back-ends and their guests, of which two work at a time. */
 struct bench {
@@ -151,15 +155,41 @@ static int check_bytes(enum pvp_backend which, const struct pvp_counters n[2], u
         return -EBADMSG;
 }
 
-/* Seconds of CPU that a program has had. */
-static double used_cpu(const struct pvp_child *c)
+/* Nanoseconds that one thread was ready to run and did not: proc_pid_schedstat, second number. */
+static uint64_t thread_waited(int tasks, const char *thread)
 {
-        clockid_t clock;
-        struct timespec t = { 0 };
+        char path[64], text[128];
+        uint64_t ns = 0;
+        ssize_t n;
+        int fd;
 
-        if (clock_getcpuclockid(c->pid, &clock) == 0)
-                clock_gettime(clock, &t);
-        return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+        snprintf(path, sizeof(path), "%.32s/schedstat", thread);
+        fd = openat(tasks, path, O_RDONLY | O_CLOEXEC);
+        if (fd < 0)
+                return 0; /* it ended just now, or is no thread */
+        n = read(fd, text, sizeof(text) - 1);
+        close(fd);
+        text[n > 0 ? n : 0] = '\0';
+        return sscanf(text, "%*u %" SCNu64, &ns) == 1 ? ns : 0;
+}
+
+/* Seconds that the threads of a program have waited for a CPU. */
+static double waited(const struct pvp_child *c)
+{
+        char path[64];
+        struct dirent *entry;
+        uint64_t ns = 0;
+        DIR *tasks;
+
+        snprintf(path, sizeof(path), "/proc/%d/task", c->pid);
+        tasks = opendir(path);
+        if (!tasks)
+                return 0;
+        while ((entry = readdir(tasks)))
+                if (entry->d_name[0] != '.')
+                        ns += thread_waited(dirfd(tasks), entry->d_name);
+        closedir(tasks);
+        return (double)ns * 1e-9;
 }
 
 static int measure(struct bench *b, enum pvp_backend which, unsigned int size,
@@ -167,7 +197,7 @@ static int measure(struct bench *b, enum pvp_backend which, unsigned int size,
 {
         const struct pvp_child *const ends[] = { b->guest[which], b->backend[which] };
         struct pvp_counters n[2] = { { 0 } };
-        double when[2] = { 0 }, cpu[2] = { 0 }, time;
+        double when[2] = { 0 }, wait = 0, time;
         int rc = start_traffic(b, which, size);
 
         if (rc == 0)
@@ -175,11 +205,11 @@ static int measure(struct bench *b, enum pvp_backend which, unsigned int size,
         if (rc == 0)
                 rc = look(b, which, &n[0], &when[0]);
         for (int i = 0; i < 2; i++)
-                cpu[i] = used_cpu(ends[i]);
+                wait -= waited(ends[i]);
         if (rc == 0)
                 rc = pvp_place_wait(&b->place, b->o->seconds);
         for (int i = 0; i < 2; i++)
-                cpu[i] = used_cpu(ends[i]) - cpu[i];
+                wait += waited(ends[i]);
         if (rc == 0)
                 rc = look(b, which, &n[1], &when[1]);
         if (rc == 0)
@@ -190,7 +220,7 @@ static int measure(struct bench *b, enum pvp_backend which, unsigned int size,
                 return rc;
         time = when[1] - when[0];
         ret_sample->mpps = (double)(n[1].rx - n[0].rx) / time * 1e-6;
-        ret_sample->share = (cpu[0] < cpu[1] ? cpu[0] : cpu[1]) / time;
+        ret_sample->waited = wait / time;
         return 0;
 }
 
@@ -222,7 +252,7 @@ static int take_sample(struct bench *b, enum pvp_backend which, unsigned int siz
 /* Of one placement of the CPUs, and undisturbed. */
 static bool is_good(const struct pvp_round *r)
 {
-        double least = r->sample[0].trip[0], most = least, share = 1;
+        double least = r->sample[0].trip[0], most = least, wait = 0;
 
         for (int i = 0; i < PVP_BACKENDS; i++) {
                 for (int k = 0; k < 2; k++) {
@@ -231,9 +261,9 @@ static bool is_good(const struct pvp_round *r)
                         least = trip < least ? trip : least;
                         most = trip > most ? trip : most;
                 }
-                share = r->sample[i].share < share ? r->sample[i].share : share;
+                wait = r->sample[i].waited > wait ? r->sample[i].waited : wait;
         }
-        return most <= SAME * least && share >= LEAST_SHARE;
+        return most <= SAME * least && wait <= MOST_WAITED;
 }
 
 static int by_value(const void *a, const void *b)

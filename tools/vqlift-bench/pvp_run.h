@@ -13,7 +13,7 @@ enum pvp_backend { PVP_VQLIFT, PVP_RTE_VHOST, PVP_BACKENDS };
 struct pvp_sample {
         double mpps;    /* that came back to the guest */
         double trip[2]; /* of a cache line, before and after, ns */
-        double share;   /* of its CPU that the guest or the back-end had, whichever is less */
+        double waited;  /* share of the time in which guest or back-end waited for their CPU */
 };
 
 /* One sample of each back-end, one after the other. */
