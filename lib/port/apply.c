@@ -21,28 +21,17 @@ static bool session_packed(const struct vql_session *s)
 /* Where a packed ring begins instead of where the front-end says, if that is somewhere else. */
 static bool find_position(struct vql_port *p, uint16_t index, struct vql_cursor *ret_at)
 {
-        const struct vql_vring *v = &p->session->vring[index];
         struct vql_packed_ring ring;
-        struct vql_cursor theirs;
+        unsigned int returned;
 
-        switch (vql_position_find(p->session, p->journal, index, &ring, ret_at)) {
-        case VQL_POSITION_RECORDED:
-                vql_log(&p->log, LOG_NOTICE,
-                        "ring %u: the front-end lost the position, going on at slot %u, wrap %u",
-                        index, ret_at->used, ret_at->used_wrap);
-                return true;
-        case VQL_POSITION_SKIPPED:
-                if (vql_cursor_decode(v->base, true, ring.size, &theirs, NULL) == 0)
-                        vql_log(&p->log, LOG_NOTICE,
-                                "ring %u: the front-end went on by itself to slot %u, wrap %u; %u "
-                                "buffers that it left out, from slot %u, wrap %u, are returned",
-                                index, theirs.used, theirs.used_wrap,
-                                vql_position_return(&ring, ret_at, &theirs), ret_at->used,
-                                ret_at->used_wrap);
+        if (!vql_position_find(p->session, p->journal, index, &ring, ret_at))
                 return false;
-        default:
-                return false;
-        }
+        returned = vql_position_settle(&ring, ret_at);
+        vql_log(&p->log, LOG_NOTICE,
+                "ring %u: the front-end lost the position, going on at slot %u, wrap %u, after "
+                "%u buffers that were passed over",
+                index, ret_at->used, ret_at->used_wrap, returned);
+        return true;
 }
 
 /* What the front-end's in-flight region knows of a ring that it wants to run. */

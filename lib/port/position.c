@@ -23,76 +23,38 @@ static bool was_in_use(const struct vql_packed_ring *ring)
         return false;
 }
 
-/*
- * Has the front-end lost a packed ring's position?  QEMU hands over 0 or the initial position for a
- * ring in mid-flight after its back-end went away; and a front-end that broke off may have looked
- * at the ring while we were still returning buffers: then the slot that it names is marked as
- * returned.
- */
-static bool position_lost(const struct vql_vring *v, const struct vql_packed_ring *ring)
+static bool is_avail(const struct vql_packed_ring *ring, const struct vql_cursor *at)
 {
-        struct vql_cursor at;
-
-        if (v->base == 0)
-                return true;
-        if (v->base == VQL_PACKED_INITIAL)
-                return was_in_use(ring);
-        if (vql_cursor_decode(v->base, true, ring->size, &at, NULL) < 0)
-                return false;
-        return vql_packed_is_used(flags_at(ring, at.used), at.used_wrap);
+        return vql_packed_is_avail(flags_at(ring, at->used), at->used_wrap);
 }
 
-/* Slots from one position forward to another; 0 if that is none or more than a lap. */
-static unsigned int distance(const struct vql_packed_ring *ring, const struct vql_cursor *from,
-                             const struct vql_cursor *to)
+static bool is_used(const struct vql_packed_ring *ring, const struct vql_cursor *at)
 {
-        int lap = from->used_wrap == to->used_wrap ? 0 : ring->size;
-        int slots = lap + to->used - from->used;
+        return vql_packed_is_used(flags_at(ring, at->used), at->used_wrap);
+}
 
-        return slots > 0 && slots <= ring->size ? (unsigned int)slots : 0;
+static void step(const struct vql_packed_ring *ring, struct vql_cursor *at, unsigned int slots)
+{
+        at->used_wrap ^= at->used + slots >= ring->size;
+        at->used = (uint16_t)((at->used + slots) % ring->size);
 }
 
 /*
- * A front-end without back-end may serve a ring itself: QEMU returns what the guest sends while its
- * link is down.  It begins where it believes a packed ring to stand, which may be a lap ahead of
- * us: what lies in between is left out, and there the driver waits for ever.
+ * Could this ring stand where we say?  The record may be of another ring, which was at the same
+ * place before the guest began anew while nobody was here.  Either the slot there is out, and the
+ * one before it is not, or it is as the lap before left it, and the one before it was returned.
  */
-static bool left_out(const struct vql_vring *v, const struct vql_packed_ring *ring,
-                     const struct vql_cursor *ours)
+static bool plausible(const struct vql_packed_ring *ring, const struct vql_cursor *ours)
 {
-        struct vql_cursor theirs;
+        struct vql_cursor before = *ours, last_lap = *ours;
 
-        if (v->base == VQL_PACKED_INITIAL ||
-            vql_cursor_decode(v->base, true, ring->size, &theirs, NULL) < 0)
-                return false;
-        return distance(ring, ours, &theirs) > 0 &&
-               vql_packed_is_avail(flags_at(ring, ours->used), ours->used_wrap);
-}
-
-enum vql_position vql_position_find(const struct vql_session *s, const struct vql_journal *j,
-                                    uint16_t index, struct vql_packed_ring *ret_ring,
-                                    struct vql_cursor *ret_at)
-{
-        const struct vql_vring *v = &s->vring[index];
-        struct vql_packed_ring ring = {
-                .size = (uint16_t)v->num,
-                .log = vql_session_logging(s) ? s->log : NULL,
-        };
-        enum vql_position found = VQL_POSITION_RECORDED;
-        struct vql_cursor c[2], ours;
-
-        ring.desc = vql_mem_uva(s->mem, v->desc_uva, v->num * sizeof(*ring.desc), &ring.gpa);
-        if (!ring.desc || vql_journal_find(j, index, v->desc_uva, ring.size, c) < 0)
-                return VQL_POSITION_TOLD;
-        ours = vql_packed_is_used(flags_at(&ring, c[1].used), c[1].used_wrap) ? c[0] : c[1];
-        if (!position_lost(v, &ring)) {
-                if (!left_out(v, &ring, &ours))
-                        return VQL_POSITION_TOLD;
-                found = VQL_POSITION_SKIPPED;
-        }
-        *ret_ring = ring;
-        *ret_at = ours;
-        return found;
+        if (before.used == 0)
+                before.used_wrap ^= 1;
+        before.used = (uint16_t)(before.used ? before.used - 1 : ring->size - 1);
+        last_lap.used_wrap ^= 1;
+        if (is_avail(ring, ours))
+                return !is_avail(ring, &before);
+        return is_used(ring, &last_lap) && is_used(ring, &before);
 }
 
 /* Slots of the chain that begins there, or 0 if it has more than `most`; its buffer id is in the
@@ -111,6 +73,50 @@ static unsigned int chain_slots(const struct vql_packed_ring *ring, uint16_t slo
         return 0;
 }
 
+/*
+ * QEMU hands over 0 or the initial position for a ring in mid-flight after its back-end went away,
+ * or where it stood when it once served the ring itself; and a front-end that broke off may have
+ * looked at the ring while we were still returning buffers: then the slot that it names is marked
+ * as returned.
+ */
+static bool position_lost(const struct vql_vring *v, const struct vql_packed_ring *ring,
+                          const struct vql_cursor *ours)
+{
+        struct vql_cursor theirs;
+
+        if (v->base == 0)
+                return true;
+        if (v->base == VQL_PACKED_INITIAL)
+                return was_in_use(ring);
+        if (vql_cursor_decode(v->base, true, ring->size, &theirs, NULL) < 0)
+                return false;
+        if (is_used(ring, &theirs))
+                return true;
+        return (theirs.used != ours->used || theirs.used_wrap != ours->used_wrap) &&
+               plausible(ring, ours);
+}
+
+bool vql_position_find(const struct vql_session *s, const struct vql_journal *j, uint16_t index,
+                       struct vql_packed_ring *ret_ring, struct vql_cursor *ret_at)
+{
+        const struct vql_vring *v = &s->vring[index];
+        struct vql_packed_ring ring = {
+                .size = (uint16_t)v->num,
+                .log = vql_session_logging(s) ? s->log : NULL,
+        };
+        struct vql_cursor c[2], ours;
+
+        ring.desc = vql_mem_uva(s->mem, v->desc_uva, v->num * sizeof(*ring.desc), &ring.gpa);
+        if (!ring.desc || vql_journal_find(j, index, v->desc_uva, ring.size, c) < 0)
+                return false;
+        ours = is_used(&ring, &c[1]) ? c[0] : c[1];
+        if (!position_lost(v, &ring, &ours))
+                return false;
+        *ret_ring = ring;
+        *ret_at = ours;
+        return true;
+}
+
 /* Length 0, id and flags are one word, so that it is there as a whole. */
 static void return_slot(const struct vql_packed_ring *ring, const struct vql_cursor *at,
                         uint16_t id)
@@ -124,22 +130,49 @@ static void return_slot(const struct vql_packed_ring *ring, const struct vql_cur
                 vql_dirty_log_mark(ring->log, ring->gpa + at->used * sizeof(*d), sizeof(*d));
 }
 
-unsigned int vql_position_return(const struct vql_packed_ring *ring, const struct vql_cursor *from,
-                                 const struct vql_cursor *to)
+/* Slots from a position up to the last one that is marked as returned in its lap; 0: none is. */
+static unsigned int returned_ahead(const struct vql_packed_ring *ring, const struct vql_cursor *at)
 {
-        unsigned int left = distance(ring, from, to), returned = 0, slots;
-        struct vql_cursor at = *from;
+        struct vql_cursor c = *at;
+        unsigned int last = 0;
+
+        for (unsigned int n = 1; n <= ring->size; n++) {
+                if (is_used(ring, &c))
+                        last = n;
+                step(ring, &c, 1);
+        }
+        return last;
+}
+
+/* Does the slot belong to the chain that was returned before it?  Its own flags stay those of a
+ * buffer that is out; but no two buffers that the driver has not got back have the same id. */
+static bool is_rest(const struct vql_packed_ring *ring, const struct vql_cursor *at, int last_id)
+{
+        return is_avail(ring, at) &&
+               __atomic_load_n(&ring->desc[at->used].id, __ATOMIC_RELAXED) == last_id;
+}
+
+unsigned int vql_position_settle(const struct vql_packed_ring *ring, struct vql_cursor *at)
+{
+        unsigned int left = returned_ahead(ring, at), returned = 0, slots;
+        int last_id = -1;
         uint16_t id;
 
-        while (left > 0 && vql_packed_is_avail(flags_at(ring, at.used), at.used_wrap)) {
-                slots = chain_slots(ring, at.used, left, &id);
-                if (slots == 0)
-                        break;
-                return_slot(ring, &at, id);
-                returned++;
+        while (left > 0) {
+                slots = 1;
+                if (is_used(ring, at)) {
+                        last_id = __atomic_load_n(&ring->desc[at->used].id, __ATOMIC_RELAXED);
+                } else if (is_avail(ring, at) && !is_rest(ring, at, last_id)) {
+                        slots = chain_slots(ring, at->used, left, &id);
+                        if (slots == 0)
+                                return returned;
+                        return_slot(ring, at, id);
+                        returned++;
+                }
+                step(ring, at, slots);
                 left -= slots;
-                at.used_wrap ^= at.used + slots >= ring->size;
-                at.used = (uint16_t)((at.used + slots) % ring->size);
         }
+        for (unsigned int n = 0; n < ring->size && is_rest(ring, at, last_id); n++)
+                step(ring, at, 1);
         return returned;
 }

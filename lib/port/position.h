@@ -2,7 +2,7 @@
 #ifndef VQLIFT_PORT_POSITION_H
 #define VQLIFT_PORT_POSITION_H
 
-/* Where a packed ring goes on whose front-end lost its position, or served the ring itself. */
+/* Where a packed ring goes on whose front-end lost its position. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,20 +20,18 @@ struct vql_packed_ring {
         struct vql_dirty_log *log; /* or NULL */
 };
 
-enum vql_position {
-        VQL_POSITION_TOLD,     /* the front-end knows */
-        VQL_POSITION_RECORDED, /* it does not: *ret_at is where we were, from the journal */
-        VQL_POSITION_SKIPPED,  /* it does, and left out what begins at *ret_at, where we were */
-};
+/* If the session's position of ring `index` is not to be trusted: true, and where we were. */
+bool vql_position_find(const struct vql_session *s, const struct vql_journal *j, uint16_t index,
+                       struct vql_packed_ring *ret_ring, struct vql_cursor *ret_at);
 
-/* Judge what the session says of ring `index`.  *ret_at is written as told above. */
-enum vql_position vql_position_find(const struct vql_session *s, const struct vql_journal *j,
-                                    uint16_t index, struct vql_packed_ring *ret_ring,
-                                    struct vql_cursor *ret_at);
-
-/* Return the buffers from `from` on, unused, up to what the front-end returned itself or to `to`:
- * their number. */
-unsigned int vql_position_return(const struct vql_packed_ring *ring, const struct vql_cursor *from,
-                                 const struct vql_cursor *to);
+/*
+ * Nothing that is ahead of where we were should be marked as returned.  But we may have been cut
+ * down in the middle of a batch, whose first slot is written last; and a front-end without back-end
+ * may serve a ring itself: QEMU returns what the guest sends while its link is down, and begins
+ * where it believes the ring to stand, which may be in the next lap.  Either way the driver waits
+ * at our position.  So return, unused, what is out between there and the last that is marked, and
+ * move the position behind that.  Returns the number of buffers.
+ */
+unsigned int vql_position_settle(const struct vql_packed_ring *ring, struct vql_cursor *at);
 
 #endif
