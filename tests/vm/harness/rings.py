@@ -14,9 +14,10 @@ class Ring:
     def __init__(self, vm, index, packed):
         self.vm, self.packed = vm, packed
         nic = next(d["path"] for d in vm.qmp("x-query-virtio") if d["name"] == "virtio-net")
-        status = vm.qmp("x-query-virtio-queue-status", path=nic, queue=index)
-        self.size = status["vring-num"]
-        self.desc, self.avail, self.used = (status[f"vring-{part}"]
+        # Not x-query-virtio-queue-status: it asks the back-end for the position and so stops it.
+        status = vm.qmp("x-query-virtio-vhost-queue-status", path=nic, queue=index)
+        self.size = status["num"]
+        self.desc, self.avail, self.used = (status[f"{part}-phys"]
                                             for part in ("desc", "avail", "used"))
 
     def outstanding(self):
