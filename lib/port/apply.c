@@ -327,16 +327,16 @@ static int send_rarp(void *host, const uint8_t mac[6], struct vql_error *e)
         struct vql_port *p = host;
         struct rte_mbuf *m;
 
-        if (p->n_attached == 0)
-                return vql_fail(e, ENOTCONN, "SEND_RARP: no ring runs");
         m = rte_pktmbuf_alloc(p->pool);
         if (!m || !fill_rarp(m, mac)) {
                 rte_pktmbuf_free(m);
                 return vql_fail(e, ENOMEM, "SEND_RARP: out of packet buffers");
         }
-        /* One that still waits is as good as the new one, but for its station. */
+        /* One that still waits is as good as the new one, but for its station.  A guest that is not
+         * started yet may be announced, too: then it waits for the first ring. */
         rte_pktmbuf_free(atomic_exchange(&p->lanes[0]->inject, m));
-        vql_worker_wake(p->lane_worker[0]);
+        if (p->n_attached > 0)
+                vql_worker_wake(p->lane_worker[0]);
         return 0;
 }
 

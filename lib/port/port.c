@@ -47,6 +47,7 @@ static void end_session(struct vql_port *p)
         /* A front-end that sees the end of its connection takes the rings over: QEMU completes
          * what is in them from then on.  So they stop first. */
         vql_port_stop_rings(p);
+        rte_pktmbuf_free(atomic_exchange(&p->lanes[0]->inject, NULL));
         if (p->connection)
                 vql_port_look(p);
         vql_connection_free(p->connection);
