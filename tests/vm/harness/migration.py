@@ -12,7 +12,6 @@ from .network import configure
 from .process import Failed, wait_for
 from .report import Skip
 
-MEMORY = Memory(mb=128)
 FAST, SLOW = 1 << 34, 1 << 20           # bytes a second
 DEFAULT_LIMIT_MS = 300
 OVER = ("completed", "failed", "cancelled")
@@ -42,8 +41,9 @@ class Host:
 class Pair:
     """nic: options of the guest's card.  hide_log: from the back-ends, as a control."""
 
-    def __init__(self, rig, nic, queues=1, hide_log=False, capabilities=(), **port_keys):
-        self.rig, self.queues, self.hide_log = rig, queues, hide_log
+    def __init__(self, rig, nic, queues=1, hide_log=False, capabilities=(),
+                 memory=Memory(mb=128), **port_keys):
+        self.rig, self.queues, self.hide_log, self.memory = rig, queues, hide_log, memory
         self.capabilities = [{"capability": name, "state": True} for name in capabilities]
         self.program = migrating_qemu(rig.place.build / "qemu")
         self.nic = nic_options({"vectors": 2 * queues + 2, "mq": queues > 1, **nic})
@@ -64,7 +64,8 @@ class Pair:
     def _start(self, host, *arguments):
         self.boots += 1
         host.vm = self.rig.vm(
-            f"guest{host.n}-{self.boots}", memory=MEMORY, cpus=self.queues, program=self.program,
+            f"guest{host.n}-{self.boots}", memory=self.memory, cpus=self.queues,
+            program=self.program,
             arguments=[*vhost_user_arguments(self._socket(host), self.nic, self.queues),
                        *arguments])
         return host.vm
