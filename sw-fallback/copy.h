@@ -16,12 +16,36 @@
 
 #include "sw-fallback/ideas.h"
 
-typedef uint8_t vql_line __attribute__((vector_size(64), aligned(1), may_alias));
+/* The widest move of the instruction set: compilers pass wider types through memory. */
+#if defined(__AVX512F__)
+#define VQL_MOVE 64
+#elif defined(__AVX__)
+#define VQL_MOVE 32
+#else
+#define VQL_MOVE 16
+#endif
+typedef uint8_t vql_move __attribute__((vector_size(VQL_MOVE), aligned(1), may_alias));
 
-/* A line, in as few moves as the instruction set has for it. */
+/* A line, in as few moves as there are for it; all of it is read before any of it is written. */
 static __rte_always_inline void vql_copy_64(uint8_t *to, const uint8_t *from)
 {
-        *(vql_line *)to = *(const vql_line *)from;
+        const vql_move *f = (const vql_move *)from;
+        vql_move *t = (vql_move *)to;
+#if VQL_MOVE == 64
+        *t = *f;
+#elif VQL_MOVE == 32
+        const vql_move a = f[0], b = f[1];
+
+        t[0] = a;
+        t[1] = b;
+#else
+        const vql_move a = f[0], b = f[1], c = f[2], d = f[3];
+
+        t[0] = a;
+        t[1] = b;
+        t[2] = c;
+        t[3] = d;
+#endif
 }
 
 /* Fewer than 64 bytes: two overlapping moves of the largest power of two that fits. */
@@ -50,7 +74,7 @@ enum { VQL_COPY_LONG = 192 };
 
 static __rte_always_inline void vql_copy(uint8_t *to, const uint8_t *from, uint32_t n)
 {
-        uint32_t i = 0;
+        uint32_t i;
 
         if (unlikely(n < 64)) {
                 vql_copy_short(to, from, n);

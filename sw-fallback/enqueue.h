@@ -14,6 +14,8 @@
 enum {
         VQL_MERGE_MAX = 256,  /* most chains that one packet may be spread over */
         LIKELY_BUFFER = 1536, /* what guests post for merging, at the least */
+        VQL_AHEAD = 4,        /* chains between looking at a buffer and filling it */
+        VQL_SPREAD_MAX = 48,  /* chains of a packet that are filled the quick way */
 };
 
 /* Chains that were claimed ahead, and chains that were filled and wait for publication. */
@@ -167,9 +169,12 @@ static inline enum vql_write_result vql_write_packet(struct vql_queue *q, struct
                                                      const struct virtio_net_hdr_mrg_rxbuf *hdr,
                                                      const struct rte_mbuf *m)
 {
-        struct vql_writer w = { 0 };
-        enum vql_write_result r = vql_write_header(q, t, b, &w, hdr);
+        struct vql_writer w;
+        enum vql_write_result r;
 
+        w.claim = NULL;
+        w.chains = 0;
+        r = vql_write_header(q, t, b, &w, hdr);
         if (r == VQL_WRITE_OK)
                 r = vql_write_payload(q, t, b, &w, m);
         if (r != VQL_WRITE_OK)
@@ -263,10 +268,84 @@ struct vql_giving {
         bool empty;
 };
 
+/* A packet that is spread: over the segments of its mbuf, over chains, or both. */
+struct vql_spread {
+        uint32_t begin, end; /* chains it may take, counted from the burst's place in the ring */
+        uint32_t n;          /* that it took */
+        bool empty;          /* there were not enough */
+        uint64_t word[VQL_SPREAD_MAX];
+};
+
+/* What is left of a packet. */
+struct vql_reader {
+        const struct rte_mbuf *seg;
+        uint32_t at;   /* in seg */
+        uint32_t left; /* of the packet */
+};
+
+/* False: the segments are shorter than the packet. */
+static inline bool vql_read_segments(struct vql_reader *r, uint8_t *to, uint32_t len)
+{
+        r->left -= len;
+        while (len > 0) {
+                const uint32_t n = RTE_MIN(len, r->seg->data_len - r->at);
+
+                vql_copy(to, rte_pktmbuf_mtod_offset(r->seg, const uint8_t *, r->at), n);
+                to += n;
+                len -= n;
+                r->at += n;
+                if (r->at == r->seg->data_len) {
+                        r->seg = r->seg->next;
+                        r->at = 0;
+                        if (unlikely(!r->seg))
+                                return len == 0;
+                }
+        }
+        return true;
+}
+
 /*
- * Fill simple chains with up to n packets, n from vql_simple_most().  Stores wait for nobody: what
- * pays from the guest, to look at several chains before the first is copied, costs more here than
- * it hides.
+ * Fill simple chains with one packet that one chain or one segment is too small for.  False: not
+ * this way; what was written by then is not returned.
+ */
+static __rte_noinline VQL_SHARED bool vql_spread_packet(struct vql_queue *q, struct vql_traits t,
+                                                        const struct vql_simple_pos *p,
+                                                        const struct rte_mbuf *m,
+                                                        struct vql_spread *sp)
+{
+        struct vql_reader r = { m, 0, m->pkt_len };
+        struct vql_header_words header = vql_simple_header(q, t, m);
+        uint8_t *head = NULL;
+
+        if (m->pkt_len > VQL_SIMPLE_MAX - VQL_SIMPLE_HDR)
+                return false;
+        for (sp->n = 0; sp->n == 0 || r.left > 0; sp->n++) {
+                const uint32_t skip = sp->n == 0 ? VQL_SIMPLE_HDR : 0;
+                struct vql_simple_room room;
+                uint32_t len;
+
+                if (sp->n == (t.mergeable ? VQL_SPREAD_MAX : 1) || sp->begin + sp->n == sp->end ||
+                    !vql_simple_look(p, t, sp->begin + sp->n, &room, &sp->empty) ||
+                    room.d.len <= skip)
+                        return false;
+                len = RTE_MIN(r.left, room.d.len - skip);
+                if (!vql_hit(p, room.d.addr, skip + len, &room.va) ||
+                    !vql_read_segments(&r, room.va + skip, len))
+                        return false;
+                head = head ? head : room.va;
+                sp->word[sp->n] = vql_simple_word(skip + len, room.id, 0);
+                if (t.logging)
+                        vql_dirty_log_mark(q->log, room.d.addr, skip + len);
+        }
+        header.high = (uint16_t)header.high | sp->n << 16;
+        vql_store_header(head, &header);
+        return true;
+}
+
+/*
+ * Fill simple chains with up to n packets.  Returns how many.  Stores wait for nobody: what pays
+ * from the guest, to look at several chains before the first is copied, costs more here than it
+ * hides.
  */
 static __rte_always_inline uint32_t vql_simple_give(struct vql_queue *q, struct vql_traits t,
                                                     struct vql_simple_pos *p,
@@ -274,26 +353,42 @@ static __rte_always_inline uint32_t vql_simple_give(struct vql_queue *q, struct 
                                                     struct vql_giving *b)
 {
         struct vql_simple_out out = vql_simple_open(q, t, p);
+        const uint32_t end = vql_simple_most(p, UINT32_MAX);
+        uint32_t i, chain = 0, need;
         struct vql_simple_room r;
-        uint32_t i, need;
 
         b->empty = false;
-        for (i = 0; i < n; i++) {
+        for (i = 0; i < n && chain < end; i++) {
                 const struct rte_mbuf *m = pkts[i];
                 struct vql_header_words header;
 
-                if (unlikely(!vql_simple_look(p, t, i, &r, &b->empty) ||
-                             !vql_simple_fits(p, &r, m, &need)))
+                if (vql_idea(VQL_IDEA_PREFETCH) && chain + VQL_AHEAD < end)
+                        vql_simple_ahead(p, t, chain + VQL_AHEAD);
+                if (unlikely(!vql_simple_look(p, t, chain, &r, &b->empty)))
                         break;
-                header = vql_simple_header(q, t, m);
-                vql_store_header(r.va, &header);
-                vql_copy(r.va + VQL_SIMPLE_HDR, rte_pktmbuf_mtod(m, const uint8_t *), m->pkt_len);
-                if (t.logging)
-                        vql_dirty_log_mark(q->log, r.d.addr, need);
-                vql_simple_return(q, t, &out, vql_simple_word(need, r.id, 0));
-                b->bytes += need - VQL_SIMPLE_HDR;
+                if (likely(vql_simple_fits(p, &r, m, &need))) {
+                        header = vql_simple_header(q, t, m);
+                        vql_store_header(r.va, &header);
+                        vql_copy(r.va + VQL_SIMPLE_HDR, rte_pktmbuf_mtod(m, const uint8_t *),
+                                 m->pkt_len);
+                        if (t.logging)
+                                vql_dirty_log_mark(q->log, r.d.addr, need);
+                        vql_simple_return(q, t, &out, vql_simple_word(need, r.id, 0));
+                        chain++;
+                } else {
+                        struct vql_spread sp = { .begin = chain, .end = end };
+
+                        if (!vql_spread_packet(q, t, p, m, &sp)) {
+                                b->empty = sp.empty;
+                                break;
+                        }
+                        for (uint32_t k = 0; k < sp.n; k++)
+                                vql_simple_return(q, t, &out, sp.word[k]);
+                        chain += sp.n;
+                }
+                b->bytes += m->pkt_len;
         }
-        vql_simple_close(q, t, p, &out, i);
+        vql_simple_close(q, t, p, &out, chain);
         b->packets += i;
         return i;
 }

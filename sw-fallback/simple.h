@@ -163,6 +163,26 @@ static __rte_always_inline bool vql_simple_look(const struct vql_simple_pos *p, 
         return likely((r->d.flags & VQL_DESC_SHAPE) == VRING_DESC_F_WRITE);
 }
 
+/*
+ * Bring the buffer of chain i near that a later step will fill.  A hint: what is read for it is
+ * neither checked nor kept.
+ */
+static __rte_always_inline void vql_simple_ahead(const struct vql_simple_pos *p,
+                                                 struct vql_traits t, uint32_t i)
+{
+        const uint32_t at = p->slot + i;
+        uint64_t gpa;
+
+        if (t.packed) {
+                gpa = __atomic_load_n(&p->packed_ring[at].addr, __ATOMIC_RELAXED);
+        } else {
+                const uint16_t head = __atomic_load_n(&p->avail->ring[at], __ATOMIC_RELAXED);
+
+                gpa = __atomic_load_n(&p->desc[head & (p->size - 1)].addr, __ATOMIC_RELAXED);
+        }
+        __builtin_prefetch((void *)((uintptr_t)p->hit.va + (gpa - p->hit.gpa)), 1);
+}
+
 /* Does packet m fit there?  Then *ret_need bytes go to r->va. */
 static __rte_always_inline bool vql_simple_fits(const struct vql_simple_pos *p,
                                                 struct vql_simple_room *r, const struct rte_mbuf *m,
@@ -207,14 +227,14 @@ static __rte_always_inline bool vql_simple_one(const struct vql_simple_pos *p, u
         return vql_simple_note(room, c, c->d.len - VQL_SIMPLE_HDR, s, i);
 }
 
-/* A chain of a header `d1` and one further piece `d2`. */
+/* A chain of a header, c->d, and one further piece. */
 static __rte_always_inline bool vql_simple_two(const struct vql_simple_pos *p, uint32_t room,
                                                const struct vql_simple_chain *c,
-                                               const struct vql_desc *d1, const struct vql_desc *d2,
-                                               struct vql_simple *s, uint32_t i)
+                                               const struct vql_desc *d2, struct vql_simple *s,
+                                               uint32_t i)
 {
-        if (unlikely(d1->len != VQL_SIMPLE_HDR || d2->len >= VQL_SIMPLE_MAX ||
-                     !vql_hit(p, d1->addr, d1->len, &s->head[i]) ||
+        if (unlikely(c->d.len != VQL_SIMPLE_HDR || d2->len >= VQL_SIMPLE_MAX ||
+                     !vql_hit(p, c->d.addr, c->d.len, &s->head[i]) ||
                      !vql_hit(p, d2->addr, d2->len, &s->data[i])))
                 return false;
         return vql_simple_note(room, c, d2->len, s, i);
@@ -227,7 +247,8 @@ static __rte_always_inline bool vql_simple_table(const struct vql_simple_pos *p,
                                                  struct vql_simple *s, uint32_t i)
 {
         const uint16_t odd = t.packed ? VRING_DESC_F_WRITE | VRING_DESC_F_INDIRECT : VQL_DESC_SHAPE;
-        struct vql_desc d1, d2;
+        struct vql_simple_chain inner = *c;
+        struct vql_desc d2;
         uint8_t *table;
 
         if (unlikely(c->d.len != 2 * sizeof(struct vring_desc) || p->size == 1 ||
@@ -237,19 +258,19 @@ static __rte_always_inline bool vql_simple_table(const struct vql_simple_pos *p,
         if (t.packed) {
                 const struct vring_packed_desc *entry = (const void *)table;
 
-                d1 = vql_packed_desc_read(&entry[0]);
+                inner.d = vql_packed_desc_read(&entry[0]);
                 d2 = vql_packed_desc_read(&entry[1]);
-                if (unlikely(d1.flags & odd))
+                if (unlikely(inner.d.flags & odd))
                         return false;
         } else {
                 const struct vring_desc *entry = (const void *)table;
 
-                d1 = vql_desc_read(&entry[0]);
+                inner.d = vql_desc_read(&entry[0]);
                 d2 = vql_desc_read(&entry[1]);
-                if (unlikely((d1.flags & odd) != VRING_DESC_F_NEXT || d1.next != 1))
+                if (unlikely((inner.d.flags & odd) != VRING_DESC_F_NEXT || inner.d.next != 1))
                         return false;
         }
-        return !(d2.flags & odd) && vql_simple_two(p, room, c, &d1, &d2, s, i);
+        return !(d2.flags & odd) && vql_simple_two(p, room, &inner, &d2, s, i);
 }
 
 /* Returns how many chains of at most n, in at most p->ready slots; ret_empty as above. */
@@ -281,7 +302,7 @@ static __rte_always_inline uint32_t vql_simple_tx_packed(struct vql_traits t,
                         c.id = d2.next;
                         c.slots = 2;
                         good = !(d2.flags & VQL_DESC_SHAPE) &&
-                               vql_simple_two(p, room, &c, &c.d, &d2, s, i);
+                               vql_simple_two(p, room, &c, &d2, s, i);
                 } else {
                         good = shape == VRING_DESC_F_INDIRECT &&
                                vql_simple_table(p, t, room, &c, s, i);
@@ -309,7 +330,7 @@ static __rte_always_inline bool vql_simple_split_chain(const struct vql_simple_p
         if (shape != VRING_DESC_F_NEXT || c.d.next >= p->size)
                 return false;
         d2 = vql_desc_read(&p->desc[c.d.next]);
-        return !(d2.flags & VQL_DESC_SHAPE) && vql_simple_two(p, room, &c, &c.d, &d2, s, i);
+        return !(d2.flags & VQL_DESC_SHAPE) && vql_simple_two(p, room, &c, &d2, s, i);
 }
 
 static __rte_always_inline uint32_t vql_simple_tx_split(struct vql_traits t,
