@@ -109,6 +109,17 @@ static int start_ring(struct vql_port *p, uint16_t index, struct vql_error *e)
         return 0;
 }
 
+/* From now on the session knows where a ring stands, whatever it was told before. */
+static void tell_position(struct vql_session *s, uint16_t index,
+                          const struct vql_queue_state *state)
+{
+        struct vql_vring *v = &s->vring[index];
+
+        v->base = vql_queue_state_to_base(state);
+        v->base_set = true;
+        v->loaded = false;
+}
+
 /* Stop a ring and give its position to the session, so that it can start there again. */
 static void stop_ring(struct vql_port *p, uint16_t index)
 {
@@ -119,7 +130,7 @@ static void stop_ring(struct vql_port *p, uint16_t index)
         if (r->state == VQL_RING_STOPPED)
                 return;
         state = vql_ring_stop(r);
-        s->vring[index].base = vql_queue_state_to_base(&state);
+        tell_position(s, index, &state);
         if (s->inflight)
                 vql_inflight_settle(s->inflight, index, &state.at);
         vql_log(&p->log, LOG_DEBUG, "ring %u: stopped at 0x%08x", index, s->vring[index].base);
@@ -200,7 +211,7 @@ static int change_features(struct vql_port *p, uint16_t index, struct vql_error 
                 return vql_fail(e, EBUSY, "ring %u: RING_PACKED changed while the ring ran", index);
         }
         state = vql_ring_stop(r);
-        s->vring[index].base = vql_queue_state_to_base(&state);
+        tell_position(s, index, &state);
         return start_ring(p, index, e);
 }
 
@@ -351,6 +362,8 @@ const struct vql_session_host vql_port_session_host = {
         .apply = apply,
         .send_rarp = send_rarp,
         .set_mtu = set_mtu,
+        .save_state = vql_port_save_state,
+        .load_state = vql_port_load_state,
 };
 
 void vql_port_stop_rings(struct vql_port *p)

@@ -26,7 +26,7 @@ static const uint64_t protocol_features =
         BIT(VQL_PF_MQ) | BIT(VQL_PF_LOG_SHMFD) | BIT(VQL_PF_RARP) | BIT(VQL_PF_REPLY_ACK) |
         BIT(VQL_PF_MTU) | BIT(VQL_PF_BACKEND_REQ) | BIT(VQL_PF_BACKEND_SEND_FD) |
         BIT(VQL_PF_RESET_DEVICE) | BIT(VQL_PF_CONFIGURE_MEM_SLOTS) | BIT(VQL_PF_STATUS) |
-        BIT(VQL_PF_INFLIGHT_SHMFD);
+        BIT(VQL_PF_INFLIGHT_SHMFD) | BIT(VQL_PF_DEVICE_STATE);
 
 uint64_t vql_offer_close(uint64_t set)
 {

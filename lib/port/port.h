@@ -123,6 +123,10 @@ int64_t vql_port_first_packet_us(const struct vql_port *p);
 /* Note in the timeline how far the session is. */
 void vql_port_look(struct vql_port *p);
 
+/* A device's state, for sessions (handover.c). */
+int vql_port_save_state(void *host, uint8_t ret_bytes[VQL_STATE_MAX_BYTES], struct vql_error *e);
+int vql_port_load_state(void *host, const uint8_t *bytes, size_t n, struct vql_error *e);
+
 /* Wanted against actual (apply.c): what sessions call. */
 extern const struct vql_session_host vql_port_session_host;
 /* Stop all rings without a reply: the front-end is gone.  Parks and resumes. */

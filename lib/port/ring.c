@@ -5,6 +5,7 @@
 #include <inttypes.h>
 
 #include "base/bits.h"
+#include "port/device_state.h"
 #include "virtqueue/features.h"
 #include "virtqueue/notify.h"
 
@@ -92,6 +93,8 @@ static int start_position(const struct vql_session *s, uint16_t index, const str
         if (at)
                 begin = *at;
         else
+                rc = vql_device_state_holds(s, index, e);
+        if (rc == 0 && !at)
                 rc = vql_cursor_decode(session_base(v, packed), packed, (uint16_t)v->num, &begin,
                                        e);
         if (rc < 0)

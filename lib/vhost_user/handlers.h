@@ -39,6 +39,9 @@ vql_handler vql_handle_postcopy_placed;
 void vql_postcopy_announce(struct vql_call *c, struct vql_mem_table *t);
 uint64_t vql_postcopy_place(const struct vql_session *s, uint64_t gpa);
 
+/* handlers_state.c */
+vql_handler vql_handle_set_device_state_fd, vql_handle_check_device_state;
+
 /* refusals.c */
 vql_refuser vql_refuse_nothing_back; /* a reply without payload and descriptor */
 vql_refuser vql_refuse_zero, vql_refuse_one;

@@ -68,6 +68,11 @@ static const struct vql_request requests[VQL_REQ_COUNT] = {
         ROW(SET_INFLIGHT_FD, INFLIGHT, ONE, PF_INFLIGHT_SHMFD, ACK,
             .handle = vql_handle_set_inflight_fd),
 
+        ROW(SET_DEVICE_STATE_FD, DEVICE_STATE, ONE, PF_DEVICE_STATE, OWN,
+            .handle = vql_handle_set_device_state_fd, .refuse = vql_refuse_device_state),
+        ROW(CHECK_DEVICE_STATE, NONE, NONE, PF_DEVICE_STATE, OWN,
+            .handle = vql_handle_check_device_state, .refuse = vql_refuse_one),
+
         /* QEMU up to version 8 enables rings before it has sent SET_FEATURES. */
         ROW(SET_VRING_NUM, STATE, NONE, NEED_NOTHING, ACK, .handle = vql_handle_set_vring_num),
         ROW(SET_VRING_ADDR, ADDR, NONE, NEED_NOTHING, ACK, .handle = vql_handle_set_vring_addr),
@@ -93,8 +98,6 @@ static const struct vql_request requests[VQL_REQ_COUNT] = {
         ROW_NEVER(CLOSE_CRYPTO_SESSION, PF_CRYPTO_SESSION, ACK),
         ROW_NEVER(GPU_SET_SOCKET, NEED_NOTHING, ACK),
         ROW_NEVER(GET_SHARED_OBJECT, PF_SHARED_OBJECT, OWN, .refuse = vql_refuse_same_size),
-        ROW_NEVER(SET_DEVICE_STATE_FD, PF_DEVICE_STATE, OWN, .refuse = vql_refuse_device_state),
-        ROW_NEVER(CHECK_DEVICE_STATE, PF_DEVICE_STATE, OWN, .refuse = vql_refuse_one),
         ROW_NEVER(GET_SHMEM_CONFIG, PF_SHMEM_MAP, OWN, .refuse = vql_refuse_shmem_config),
 };
 

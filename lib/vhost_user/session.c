@@ -44,6 +44,8 @@ void vql_session_fini(struct vql_session *s)
         }
         vql_fd_close(&s->backend_fd);
         vql_session_end_postcopy(s);
+        vql_transfer_free(s->transfer);
+        s->transfer = NULL;
         vql_mem_table_put(s->mem);
         s->mem = NULL;
         vql_dirty_log_unmap(s->log);

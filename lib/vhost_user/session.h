@@ -18,12 +18,14 @@
 #include "base/log.h"
 #include "memory/dirty_log.h"
 #include "memory/memory.h"
+#include "vhost_user/transfer.h"
 #include "virtqueue/inflight.h"
 
 enum {
         VQL_MAX_RINGS = 256, /* 128 queue pairs; also what 8 bits of index can name */
         VQL_MTU_MIN = 68,
         VQL_MTU_MAX = 65535,
+        VQL_STATE_MAX_BYTES = 8192, /* of a device */
 };
 
 /* Protocol feature bits (vhost-user specification, "Protocol features"). */
@@ -55,12 +57,15 @@ enum vql_protocol_feature {
 
 /* One ring as the front-end wants it.  File descriptors are the session's; -1 means none. */
 struct vql_vring {
-        uint32_t num;        /* SET_VRING_NUM; 0: not yet */
-        uint32_t base;       /* SET_VRING_BASE, raw: decoded when the ring starts */
-        uint32_t reset_base; /* where a device reset stopped it: GET_VRING_BASE may still ask */
+        uint32_t num;  /* SET_VRING_NUM; 0: not yet */
+        uint32_t base; /* SET_VRING_BASE, raw: decoded when the ring starts */
+        /* What the front-end may still ask for after a device reset: where that stopped the ring,
+         * and how large it was; 0: it stood nowhere.  A device state that was loaded tells both. */
+        uint32_t reset_base, reset_num;
         uint64_t desc_uva, avail_uva, used_uva, log_gpa; /* SET_VRING_ADDR */
         int kick_fd, call_fd, err_fd;
         bool addr_set, base_set;
+        bool loaded;   /* base is of a device state, and holds for a ring of its size */
         bool log;      /* VHOST_VRING_F_LOG */
         bool kick_set; /* SET_VRING_KICK came, with or without fd */
         bool enabled;  /* SET_VRING_ENABLE, or no PROTOCOL_FEATURES */
@@ -101,6 +106,10 @@ struct vql_session_host {
         int (*send_rarp)(void *host, const uint8_t mac[6], struct vql_error *e);
         /* -ERANGE: not an MTU that the uplink can carry. */
         int (*set_mtu)(void *host, uint16_t mtu, struct vql_error *e);
+        /* Write the device's state down: the number of bytes.  -EBUSY: a ring is not stopped. */
+        int (*save_state)(void *host, uint8_t ret_bytes[VQL_STATE_MAX_BYTES], struct vql_error *e);
+        /* Check a state as it came, all of it, and only then give it to the session's rings. */
+        int (*load_state)(void *host, const uint8_t *bytes, size_t n, struct vql_error *e);
 };
 
 /* What a port offers; constant for the life of a session. */
@@ -124,6 +133,7 @@ struct vql_session {
 
         uint64_t features;          /* acknowledged by SET_FEATURES */
         uint64_t protocol_features; /* acknowledged by SET_PROTOCOL_FEATURES */
+        uint64_t reset_features;    /* that go with the rings' reset_base */
         bool features_set;
         bool features_refused; /* the last SET_FEATURES was: FEATURES_OK is not granted */
         bool owned;            /* SET_OWNER */
@@ -138,6 +148,9 @@ struct vql_session {
         struct vql_dirty_log *log;      /* NULL: no SET_LOG_BASE */
         struct vql_inflight *inflight;  /* NULL: none */
         uint16_t inflight_queues;
+        sd_event *loop;                /* its connection's; NULL: it has none */
+        struct vql_transfer *transfer; /* of the device's state, the last one; or NULL */
+        enum vql_direction direction;  /* of that */
 
         struct vql_vring vring[VQL_MAX_RINGS];
 };

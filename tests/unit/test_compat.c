@@ -104,8 +104,8 @@ static void less_may_move_to_more(void **state)
         assert_reasons(document("mtu", "9000"), document("mtu", "null"), "");
         assert_reasons(document("mtu", "null"), document(NULL, NULL), "");
         assert_reasons(document(NULL, NULL), document("state-version", "2"), "");
-        assert_reasons(document("protocol-features", "{\"PAGEFAULT\": 8}"), document(NULL, NULL),
-                       "");
+        assert_reasons(document("protocol-features", "{\"PAGEFAULT\": 8, \"DEVICE_STATE\": 19}"),
+                       document(NULL, NULL), "");
         /* A bit is known by its number, whatever each side calls it. */
         assert_reasons(document("features", "{\"NEW\": 50}"), document(NULL, NULL), "");
 }

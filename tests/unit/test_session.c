@@ -270,6 +270,7 @@ static void requests_not_offered_are_refused_in_their_own_form(void **state)
                 struct peer *p = peer_new();
 
                 peer_negotiate(p, acks);
+                p->session->protocol_features &= ~vql_bit(VQL_PF_DEVICE_STATE);
                 for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++)
                         check_refusal(p, &refusals[i], acks);
                 assert_int_equal(p->session->refusals, sizeof(refusals) / sizeof(refusals[0]));
@@ -329,9 +330,10 @@ static void no_protocol_features_without_the_offer(void **state)
 static uint32_t right_size(uint32_t request)
 {
         static const uint8_t sizes[VQL_BODY_COUNT] = {
-                [VQL_BODY_U64] = 8,       [VQL_BODY_MAC] = 8,      [VQL_BODY_STATE] = 8,
-                [VQL_BODY_ADDR] = 40,     [VQL_BODY_VRING_FD] = 8, [VQL_BODY_MEM_TABLE] = 40,
-                [VQL_BODY_MEM_SLOT] = 40, [VQL_BODY_LOG] = 16,     [VQL_BODY_INFLIGHT] = 24,
+                [VQL_BODY_U64] = 8,          [VQL_BODY_MAC] = 8,      [VQL_BODY_STATE] = 8,
+                [VQL_BODY_ADDR] = 40,        [VQL_BODY_VRING_FD] = 8, [VQL_BODY_MEM_TABLE] = 40,
+                [VQL_BODY_MEM_SLOT] = 40,    [VQL_BODY_LOG] = 16,     [VQL_BODY_INFLIGHT] = 24,
+                [VQL_BODY_DEVICE_STATE] = 8,
         };
 
         return sizes[vql_request_find(request)->body];

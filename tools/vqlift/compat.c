@@ -9,7 +9,7 @@
 
 #include "common/schema.h"
 
-enum { DOCUMENT_VERSION = 1, BITS = 64, MESSAGE = 160, PAGEFAULT = 8 };
+enum { DOCUMENT_VERSION = 1, BITS = 64, MESSAGE = 160, PAGEFAULT = 8, DEVICE_STATE = 19 };
 
 static const char *const bit_keys[] = { "features", "protocol-features" };
 /* What the other one must have as much of. */
@@ -105,10 +105,10 @@ static bool has_bit(const json_t *bits, json_int_t wanted)
         return false;
 }
 
-/* Postcopy serves the move itself, at its destination; no guest relies on it. */
+/* Some serve the move itself, if both sides have them; no guest relies on them. */
 static bool matters(const char *key, json_int_t bit)
 {
-        return bit != PAGEFAULT || strcmp(key, "protocol-features") != 0;
+        return (bit != PAGEFAULT && bit != DEVICE_STATE) || strcmp(key, "protocol-features") != 0;
 }
 
 /* The words are those of the daemon that refuses SET_FEATURES (lib/vhost_user). */
