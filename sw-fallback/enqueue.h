@@ -14,7 +14,6 @@
 enum {
         VQL_MERGE_MAX = 256,  /* most chains that one packet may be spread over */
         LIKELY_BUFFER = 1536, /* what guests post for merging, at the least */
-        VQL_AHEAD = 4,        /* chains between looking at a buffer and filling it */
         VQL_SPREAD_MAX = 48,  /* chains of a packet that are filled the quick way */
 };
 
@@ -362,8 +361,6 @@ static __rte_always_inline uint32_t vql_simple_give(struct vql_queue *q, struct 
                 const struct rte_mbuf *m = pkts[i];
                 struct vql_header_words header;
 
-                if (vql_idea(VQL_IDEA_PREFETCH) && chain + VQL_AHEAD < end)
-                        vql_simple_ahead(p, t, chain + VQL_AHEAD);
                 if (unlikely(!vql_simple_look(p, t, chain, &r, &b->empty)))
                         break;
                 if (likely(vql_simple_fits(p, &r, m, &need))) {

@@ -57,11 +57,10 @@ bool vql_instance_set_runs(const struct vql_instance_set *set)
 
 const struct vql_instance_set *vql_instance_set_best(void)
 {
-        size_t i = 0;
-
-        while (!vql_instance_set_runs(vql_instance_sets[i]))
-                i++;
-        return vql_instance_sets[i];
+        for (size_t i = 0; i < vql_instance_set_count - 1; i++)
+                if (vql_instance_set_runs(vql_instance_sets[i]))
+                        return vql_instance_sets[i];
+        return &vql_set_baseline;
 }
 
 static struct vql_traits queue_traits(const struct vql_queue *q)

@@ -163,26 +163,6 @@ static __rte_always_inline bool vql_simple_look(const struct vql_simple_pos *p, 
         return likely((r->d.flags & VQL_DESC_SHAPE) == VRING_DESC_F_WRITE);
 }
 
-/*
- * Bring the buffer of chain i near that a later step will fill.  A hint: what is read for it is
- * neither checked nor kept.
- */
-static __rte_always_inline void vql_simple_ahead(const struct vql_simple_pos *p,
-                                                 struct vql_traits t, uint32_t i)
-{
-        const uint32_t at = p->slot + i;
-        uint64_t gpa;
-
-        if (t.packed) {
-                gpa = __atomic_load_n(&p->packed_ring[at].addr, __ATOMIC_RELAXED);
-        } else {
-                const uint16_t head = __atomic_load_n(&p->avail->ring[at], __ATOMIC_RELAXED);
-
-                gpa = __atomic_load_n(&p->desc[head & (p->size - 1)].addr, __ATOMIC_RELAXED);
-        }
-        __builtin_prefetch((void *)((uintptr_t)p->hit.va + (gpa - p->hit.gpa)), 1);
-}
-
 /* Does packet m fit there?  Then *ret_need bytes go to r->va. */
 static __rte_always_inline bool vql_simple_fits(const struct vql_simple_pos *p,
                                                 struct vql_simple_room *r, const struct rte_mbuf *m,
