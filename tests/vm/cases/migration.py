@@ -139,7 +139,7 @@ for _format, _nic in (("split", {}), ("packed", {"packed": True})):
 
 def postcopy(rig, nic):
     """The guest runs on the other side while most of its memory is still here."""
-    pair = Pair(rig, nic, capabilities=["postcopy-ram"], postcopy="yes")
+    pair = Pair(rig, nic, postcopy=True)
     pair.need_postcopy()
     guest = pair.boot()
     load = Load(rig, guest)

@@ -41,10 +41,11 @@ class Host:
 class Pair:
     """nic: options of the guest's card.  hide_log: from the back-ends, as a control."""
 
-    def __init__(self, rig, nic, queues=1, hide_log=False, capabilities=(),
-                 memory=Memory(mb=128), **port_keys):
+    def __init__(self, rig, nic, queues=1, hide_log=False, postcopy=False,
+                 memory=Memory(mb=128)):
         self.rig, self.queues, self.hide_log, self.memory = rig, queues, hide_log, memory
-        self.capabilities = [{"capability": name, "state": True} for name in capabilities]
+        self.capabilities = [{"capability": "postcopy-ram", "state": True}] if postcopy else []
+        port_keys = {"postcopy": "yes"} if postcopy else {}
         self.program = migrating_qemu(rig.place.build / "qemu")
         self.nic = nic_options({"vectors": 2 * queues + 2, "mq": queues > 1, **nic})
         rig.far.run("ip link add br0 type bridge stp_state 0 mcast_snooping 0")
