@@ -47,7 +47,9 @@ def move(pair, load, kind, compare):
 def there_and_back(rig, row):
     # Without mergeable buffers each of a ring has room for 64 KiB.
     large = row.queues > 1 and not row.nic["mrg_rxbuf"]
-    pair = Pair(rig, row.nic, row.queues, memory=Memory(mb=256 if large else 128))
+    pair = Pair(rig, row.nic, row.queues)
+    if large:
+        pair.memory = Memory(mb=256)
     guest = pair.boot()
     features.check(guest.vm.console.run("cat /sys/bus/virtio/devices/virtio0/features"), pair.nic)
     kind = "arp" if row.nic.get("guest_announce", True) else "rarp"

@@ -41,9 +41,9 @@ class Host:
 class Pair:
     """nic: options of the guest's card.  hide_log: from the back-ends, as a control."""
 
-    def __init__(self, rig, nic, queues=1, hide_log=False, postcopy=False,
-                 memory=Memory(mb=128)):
-        self.rig, self.queues, self.hide_log, self.memory = rig, queues, hide_log, memory
+    def __init__(self, rig, nic, queues=1, hide_log=False, postcopy=False):
+        self.rig, self.queues, self.hide_log = rig, queues, hide_log
+        self.memory = Memory(mb=128)
         self.capabilities = [{"capability": "postcopy-ram", "state": True}] if postcopy else []
         port_keys = {"postcopy": "yes"} if postcopy else {}
         self.program = migrating_qemu(rig.place.build / "qemu")
