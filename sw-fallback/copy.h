@@ -14,8 +14,6 @@
 #include <rte_branch_prediction.h>
 #include <rte_common.h>
 
-#include "sw-fallback/ideas.h"
-
 /* The widest move of the instruction set: compilers pass wider types through memory. */
 #if defined(__AVX512F__)
 #define VQL_MOVE 64
@@ -69,9 +67,6 @@ static __rte_always_inline void vql_copy_short(uint8_t *to, const uint8_t *from,
         }
 }
 
-/* From this length on it pays to make the stores whole lines first. */
-enum { VQL_COPY_LONG = 192 };
-
 static __rte_always_inline void vql_copy(uint8_t *to, const uint8_t *from, uint32_t n)
 {
         uint32_t i;
@@ -81,16 +76,10 @@ static __rte_always_inline void vql_copy(uint8_t *to, const uint8_t *from, uint3
                 return;
         }
         vql_copy_64(to, from);
-        if (n == 64)
-                return;
-        if (n >= VQL_COPY_LONG) {
-                i = vql_idea(VQL_IDEA_ALIGN) ? 64 - ((uint32_t)(uintptr_t)to & 63) : 64;
-                for (; i + 64 <= n; i += 64)
-                        vql_copy_64(to + i, from + i);
-        } else if (n > 128) {
-                vql_copy_64(to + 64, from + 64);
-        }
-        vql_copy_64(to + n - 64, from + n - 64);
+        for (i = 64; i + 64 <= n; i += 64)
+                vql_copy_64(to + i, from + i);
+        if (i < n)
+                vql_copy_64(to + n - 64, from + n - 64);
 }
 
 #endif

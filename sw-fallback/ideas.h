@@ -14,7 +14,6 @@ enum vql_idea {
         VQL_IDEA_PREFETCH = 2, /* of buffers, while the rest of the run is taken */
         VQL_IDEA_HEADER = 4,   /* a header that has a line for itself is compared, not stored */
         VQL_IDEA_RAW_MBUF = 8, /* packets from raw buffers: what has no meaning is not reset */
-        VQL_IDEA_ALIGN = 16,   /* long copies store whole lines */
 };
 
 #ifndef VQL_IDEAS_OFF

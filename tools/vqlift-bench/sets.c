@@ -9,7 +9,7 @@
 
 /* sw-fallback/meson.build makes them. */
 extern const struct vql_instance_set vql_set_no_batch, vql_set_no_prefetch, vql_set_no_header,
-        vql_set_no_raw_mbuf, vql_set_no_align;
+        vql_set_no_raw_mbuf;
 
 /* What --control compares with: the same instruction set for both. */
 static const struct control {
@@ -20,7 +20,6 @@ static const struct control {
         { &vql_set_no_prefetch, "buffers are not prefetched while the run is taken" },
         { &vql_set_no_header, "headers are stored, also where the right one is there already" },
         { &vql_set_no_raw_mbuf, "each packet buffer is reset as a whole" },
-        { &vql_set_no_align, "long copies store across lines" },
 };
 
 static const struct vql_instance_set *find(const char *name)
