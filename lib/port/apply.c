@@ -45,8 +45,10 @@ static int find_leftover(const struct vql_session *s, uint16_t index, struct vql
 
         ring.desc = vql_mem_uva(s->mem, v->desc_uva, v->num * sizeof(*ring.desc), NULL);
         *ret_left = (struct vql_leftover){ .found = false };
-        /* A ring outside memory, or of a bad size, is refused where it starts. */
-        if (!ring.desc || !used || vql_ring_size_check(v->num, packed, NULL) < 0)
+        /* A ring outside memory, misaligned, or of a bad size is refused where it starts. */
+        if (!ring.desc || !used || vql_ring_size_check(v->num, packed, NULL) < 0 ||
+            (uintptr_t)ring.desc % vql_area_align(VQL_AREA_DESC, packed) != 0 ||
+            (uintptr_t)used % vql_area_align(VQL_AREA_DEVICE, packed) != 0)
                 return 0;
         if (!packed)
                 ring.used_idx = __atomic_load_n(&used->idx, __ATOMIC_ACQUIRE);

@@ -107,7 +107,9 @@ bool vql_position_find(const struct vql_session *s, const struct vql_journal *j,
         struct vql_cursor c[2], ours;
 
         ring.desc = vql_mem_uva(s->mem, v->desc_uva, v->num * sizeof(*ring.desc), &ring.gpa);
-        if (!ring.desc || vql_journal_find(j, index, v->desc_uva, ring.size, c) < 0)
+        /* A misaligned ring is refused where it starts. */
+        if (!ring.desc || (uintptr_t)ring.desc % vql_area_align(VQL_AREA_DESC, true) != 0 ||
+            vql_journal_find(j, index, v->desc_uva, ring.size, c) < 0)
                 return false;
         ours = is_used(&ring, &c[1]) ? c[0] : c[1];
         if (!position_lost(v, &ring, &ours))
