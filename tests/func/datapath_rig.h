@@ -35,8 +35,7 @@ enum dp_header {
 struct dp_scenario {
         unsigned int number;
         uint64_t seed;
-        const struct vql_instance_set *set;
-        const struct vql_instance *instance; /* of that set */
+        const struct vql_instance *instance;
         bool event_idx, in_order, wrap_0;
         enum dp_shape shape;
         enum dp_header header;

@@ -21,9 +21,9 @@ static struct vql_queue_params params(uint64_t features)
                 .device_gpa = 0x3000,
                 .mem = (const struct vql_mem_table *)(const void *)desc, /* never looked into */
                 .features = features,
-                .state.at = { 11, 10, 1, 0 },
+                .at = { 11, 10, 1, 0 },
                 .index = 3,
-                .state.size = 256,
+                .size = 256,
                 .rx = true,
                 .call_fd = 42,
         };

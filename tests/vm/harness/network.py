@@ -7,7 +7,7 @@ from .process import Failed, Process, sh
 
 FAR4, FAR6 = "10.9.0.1", "fd09::1"
 PREFIX = "vqvm"
-ECHO_PORT, STREAM_PORT, COUNT_PORT = 7001, 7002, 7003
+ECHO_PORT, STREAM_PORT = 7001, 7002
 
 
 def configure(run, dev, number, mtu):
