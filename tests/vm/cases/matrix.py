@@ -111,7 +111,8 @@ def check_segmentation(rig, guest, nic):
     sent, arrived = counts()
     guest.stream(1, 4096)
     sent, arrived = (after - before for after, before in zip(counts(), (sent, arrived)))
-    if (arrived > sent) != nic.get("host_tso4", True):
+    # The two are not read in the same moment; cut packets are many times as many.
+    if (arrived > sent * 1.2) != nic.get("host_tso4", True):
         raise Failed(f"the guest sent {sent} packets, {arrived} arrived")
 
 
