@@ -550,8 +550,10 @@ static void every_moment(struct bench *b)
 static void test_moments(void **state)
 {
         (void)state;
-        if (!access_trap_works())
+        if (!access_trap_works()) {
+                puts("needs single steps, which this build or CPU does not have");
                 skip();
+        }
         each_flip(every_moment);
 }
 

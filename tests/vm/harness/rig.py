@@ -13,7 +13,7 @@ from .daemon import Daemon
 from .hugepages import hugetlbfs, reserve
 from .image import Kernel, build_initramfs
 from .machine import Vm
-from .network import Netns, configure, delete_leftovers
+from .network import FAR_MAC, Netns, configure, delete_leftovers
 from .process import Failed
 
 # Device arguments of the uplink of port {n}; what the far end gets is always called eth{n}.
@@ -97,6 +97,9 @@ class Rig(ExitStack):
                 devices.append(f"eth{n}")
         if len(devices) <= 1:
             for dev in devices:
+                # A peer behind a wire keeps its address when the daemon's tap is made anew; the
+                # guest knows no other one for as long as its neighbour table remembers it.
+                self.far.run(f"ip link set {dev} address {FAR_MAC}")
                 configure(self.far.run, dev, 1, mtu)
             return
         self.far.run("ip link add br0 type bridge stp_state 0 mcast_snooping 0")
