@@ -4,8 +4,8 @@
 
 /*
  * The datapath proper: one body per direction and ring format, many instances.  An instance is a
- * body with its traits known at compile time; the table below lists them for the choice at run time
- * and for the tests, which walk it.
+ * body with its traits known at compile time; a set has all of them for one instruction set.  The
+ * tables are for the choice at run time and for the tests, which walk them.
  */
 
 #include <stdbool.h>
@@ -31,12 +31,25 @@ struct vql_instance {
         };
 };
 
-extern const struct vql_instance vql_instances[];
-extern const size_t vql_instance_count;
+struct vql_instance_set {
+        const char *name; /* "baseline", "avx2" */
+        const struct vql_instance *rows;
+        size_t count;
+};
 
-/* The instance for a queue's format, direction, features and log; writes q->enqueue or q->dequeue.
- */
-const struct vql_instance *vql_burst_select(struct vql_queue *q);
+/* The sets that this build has, best first; the last one runs on every CPU. */
+extern const struct vql_instance_set *const vql_instance_sets[];
+extern const size_t vql_instance_set_count;
+
+/* Can this CPU, under this kernel, run the set? */
+bool vql_instance_set_runs(const struct vql_instance_set *set);
+/* The best set that runs here. */
+const struct vql_instance_set *vql_instance_set_best(void);
+
+/* The instance of a set for a queue's format, direction, features and log; writes q->enqueue or
+ * q->dequeue. */
+const struct vql_instance *vql_burst_select(struct vql_queue *q,
+                                            const struct vql_instance_set *set);
 
 /*
  * The contract of both bursts, called through the queue by its owner:

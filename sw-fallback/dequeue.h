@@ -171,19 +171,54 @@ static __rte_noinline VQL_SHARED enum vql_dequeue_result vql_dequeue_general(
         return good ? VQL_DEQUEUE_PACKET : VQL_DEQUEUE_DROPPED;
 }
 
+/* The fields that are stored together below lie together. */
+static_assert(offsetof(struct rte_mbuf, refcnt) == offsetof(struct rte_mbuf, data_off) + 2 &&
+                      offsetof(struct rte_mbuf, nb_segs) ==
+                              offsetof(struct rte_mbuf, data_off) + 4 &&
+                      offsetof(struct rte_mbuf, port) == offsetof(struct rte_mbuf, data_off) + 6,
+              "rearm word of rte_mbuf");
+static_assert(offsetof(struct rte_mbuf, pkt_len) == offsetof(struct rte_mbuf, packet_type) + 4 &&
+                      offsetof(struct rte_mbuf, data_len) ==
+                              offsetof(struct rte_mbuf, packet_type) + 8 &&
+                      offsetof(struct rte_mbuf, vlan_tci) ==
+                              offsetof(struct rte_mbuf, packet_type) + 10,
+              "lengths of rte_mbuf");
+
+/*
+ * Make a packet of one raw buffer, as receive functions of drivers do: what free buffers keep (no
+ * next, one segment, one reference) and what has no meaning without flags (tx_offload, on a line of
+ * its own) is left alone.
+ */
+static __rte_always_inline void vql_mbuf_start(struct rte_mbuf *m, uint32_t len)
+{
+        if (!vql_idea(VQL_IDEA_RAW_MBUF)) {
+                rte_pktmbuf_reset(m);
+                m->data_len = (uint16_t)len;
+                m->pkt_len = len;
+                return;
+        }
+        const uint64_t rearm = RTE_PKTMBUF_HEADROOM | UINT64_C(1) << 16 | UINT64_C(1) << 32 |
+                               (uint64_t)RTE_MBUF_PORT_INVALID << 48;
+        const uint64_t lengths[2] = { (uint64_t)len << 32, len };
+
+        memcpy((uint8_t *)m + offsetof(struct rte_mbuf, data_off), &rearm, sizeof(rearm));
+        m->ol_flags = 0;
+        memcpy((uint8_t *)m + offsetof(struct rte_mbuf, packet_type), lengths, sizeof(lengths));
+}
+
 /* Fill an mbuf from chain i of a run.  False: its offload request is bad. */
 static __rte_always_inline bool vql_simple_read(struct vql_queue *q, struct vql_traits t,
-                                                const struct vql_simple *s, uint16_t i,
+                                                const struct vql_simple *s, uint32_t i,
                                                 struct rte_mbuf *m)
 {
+        const uint32_t len = (uint32_t)s->word[i];
         struct virtio_net_hdr h;
 
         /* A private copy: the guest may change it between the look and the use. */
         if (t.offloads)
                 memcpy(&h, s->head[i], sizeof(h));
-        vql_copy(rte_pktmbuf_mtod(m, uint8_t *), s->data[i], s->len[i]);
-        m->data_len = (uint16_t)s->len[i];
-        m->pkt_len = s->len[i];
+        vql_mbuf_start(m, len);
+        vql_copy(rte_pktmbuf_mtod(m, uint8_t *), s->data[i], len);
         if (!t.offloads || likely((h.flags | h.gso_type) == 0))
                 return true;
         if (vql_offload_from_guest(m, &h) == 0)
@@ -192,85 +227,117 @@ static __rte_always_inline bool vql_simple_read(struct vql_queue *q, struct vql_
         return false;
 }
 
-/* Take a run of simple chains: as many as there are buffers for.  Returns the number of packets. */
-static __rte_always_inline uint16_t vql_simple_take(struct vql_queue *q, struct vql_traits t,
-                                                    struct vql_simple *s, struct rte_mempool *pool,
-                                                    struct rte_mbuf **pkts)
-{
-        uint16_t made = 0;
-        uint64_t bytes = 0;
+/* A burst: where its packets go, and what it has made so far. */
+struct vql_taking {
+        struct rte_mempool *pool;
+        struct rte_mbuf **pkts;
+        uint32_t chains;  /* returned, with or without a packet */
+        uint32_t packets; /* in pkts */
+        uint32_t simple;  /* packets from runs */
+        uint64_t bytes;   /* of those */
+};
 
-        while (unlikely(rte_pktmbuf_alloc_bulk(pool, pkts, s->n) < 0)) {
-                s->n /= 2;
-                if (s->n == 0)
-                        return 0;
-        }
-        for (uint16_t i = 0; i < s->n; i++) {
+/* Of n chains that are wanted, as many as one run takes. */
+static __rte_always_inline uint32_t vql_run(uint32_t n)
+{
+        return !vql_idea(VQL_IDEA_BATCH) ? 1 : n < VQL_RUN ? n : VQL_RUN;
+}
+
+/* Copy and return a run: as many chains as there are buffers for; false: not all of it. */
+static __rte_always_inline bool vql_simple_take(struct vql_queue *q, struct vql_traits t,
+                                                struct vql_simple_pos *p,
+                                                const struct vql_simple *s, struct vql_taking *b)
+{
+        struct vql_simple_out out = vql_simple_open(q, t, p);
+        struct rte_mbuf **pkts = &b->pkts[b->packets];
+        uint32_t n = s->n, made = 0;
+
+        while (unlikely(n > 0 && rte_mempool_get_bulk(b->pool, (void **)pkts, n) < 0))
+                n /= 2;
+        for (uint32_t i = 0; i < n; i++) {
                 if (likely(vql_simple_read(q, t, s, i, pkts[made]))) {
-                        bytes += s->len[i];
+                        b->bytes += (uint32_t)s->word[i];
                         made++;
                 } else {
                         vql_mbuf_empty(pkts[made]);
                 }
+                vql_simple_return(q, t, &out, s->word[i]);
         }
-        if (unlikely(made < s->n))
-                rte_pktmbuf_free_bulk(&pkts[made], (unsigned int)(s->n - made));
-        vql_simple_commit(q, t, s, s->n);
-        vql_count(&q->packets, made);
-        vql_count(&q->bytes, bytes);
-        return made;
+        vql_simple_close(q, t, p, &out, n);
+        if (unlikely(made < n))
+                rte_pktmbuf_free_bulk(&pkts[made], n - made);
+        b->chains += n;
+        b->packets += made;
+        b->simple += made;
+        return n == s->n;
 }
 
-static __rte_always_inline void vql_simple_tx(const struct vql_queue *q, struct vql_traits t,
-                                              uint32_t room, uint16_t n, struct vql_simple *s)
+/* One chain by the general way.  False: the burst ends here. */
+static __rte_always_inline bool vql_general_take(struct vql_queue *q, struct vql_traits t,
+                                                 struct vql_taking *b)
 {
-        if (t.packed)
-                vql_simple_tx_packed(q, t, room, n, s);
-        else
-                vql_simple_tx_split(q, t, room, n, s);
+        struct rte_mbuf **m = &b->pkts[b->packets];
+        const enum vql_dequeue_result r = vql_dequeue_general(q, t, b->pool, m);
+
+        if (r == VQL_DEQUEUE_STOP)
+                return false;
+        b->chains++;
+        if (r == VQL_DEQUEUE_PACKET) {
+                b->packets++;
+                vql_count(&q->packets, 1);
+                vql_count(&q->bytes, (*m)->pkt_len);
+        }
+        return true;
 }
 
 /*
  * Runs of simple chains, and one chain by the general way where a run ends early.  A chain counts
  * whether or not it bears a packet, so that a guest cannot keep us here.
  */
-static __rte_always_inline uint16_t vql_dequeue_body(struct vql_queue *q, struct vql_traits t,
-                                                     struct rte_mempool *pool,
-                                                     struct rte_mbuf **pkts, uint16_t n)
+static __rte_always_inline void vql_dequeue_body(struct vql_queue *q, struct vql_traits t,
+                                                 struct vql_taking *b, uint32_t n)
 {
-        const uint32_t room = (uint32_t)(rte_pktmbuf_data_room_size(pool) - RTE_PKTMBUF_HEADROOM);
-        uint16_t chains = 0, made = 0;
-        struct vql_simple s;
+        const uint32_t room =
+                (uint32_t)(rte_pktmbuf_data_room_size(b->pool) - RTE_PKTMBUF_HEADROOM);
+        uint64_t first;
+        struct vql_simple_pos p = vql_simple_begin(q, t, &first);
+        struct vql_simple s = { .empty = false };
+        uint32_t most;
 
-        while (chains < n) {
-                enum vql_dequeue_result r;
-
-                vql_simple_tx(q, t, room, (uint16_t)(n - chains), &s);
-                if (likely(s.n > 0)) {
-                        const uint16_t wanted = s.n;
-
-                        made = (uint16_t)(made + vql_simple_take(q, t, &s, pool, &pkts[made]));
-                        chains = (uint16_t)(chains + s.n);
-                        if (unlikely(s.n < wanted)) {
+        while (b->chains < n && (most = vql_simple_most(&p, vql_run(n - b->chains))) > 0) {
+                if (likely(q->hdr_len == VQL_SIMPLE_HDR)) {
+                        vql_simple_tx(t, &p, room, most, &s);
+                        if (unlikely(!vql_simple_take(q, t, &p, &s, b))) {
                                 vql_count(&q->no_mbuf, 1);
                                 break;
                         }
+                        if (likely(s.n == most))
+                                continue;
                 }
-                if (s.empty || chains == n)
+                if (s.empty)
                         break;
-                r = vql_dequeue_general(q, t, pool, &pkts[made]);
-                if (r == VQL_DEQUEUE_STOP)
+                vql_simple_publish(q, t, &p);
+                if (!vql_general_take(q, t, b))
                         break;
-                chains++;
-                made = (uint16_t)(made + (r == VQL_DEQUEUE_PACKET));
-                if (r == VQL_DEQUEUE_PACKET) {
-                        vql_count(&q->packets, 1);
-                        vql_count(&q->bytes, pkts[made - 1]->pkt_len);
-                }
+                p = vql_simple_begin(q, t, &first);
         }
-        if (chains > 0)
+        vql_simple_publish(q, t, &p);
+}
+
+static __rte_always_inline uint16_t vql_dequeue_packets(struct vql_queue *q, struct vql_traits t,
+                                                        struct rte_mempool *pool,
+                                                        struct rte_mbuf **pkts, uint16_t n)
+{
+        struct vql_taking b = { .pool = pool, .pkts = pkts };
+
+        vql_dequeue_body(q, t, &b, n);
+        if (b.simple > 0) {
+                vql_count(&q->packets, b.simple);
+                vql_count(&q->bytes, b.bytes);
+        }
+        if (b.chains > 0)
                 vql_signal_used(q);
-        return made;
+        return (uint16_t)b.packets;
 }
 
 /* The whole of a dequeue instance. */
@@ -283,7 +350,7 @@ static __rte_always_inline uint16_t vql_dequeue(struct vql_queue *q, struct vql_
         if (n > VQL_BURST)
                 n = VQL_BURST;
         if (likely(pool != NULL))
-                return vql_dequeue_body(q, t, pool, pkts, n);
+                return vql_dequeue_packets(q, t, pool, pkts, n);
         if (vql_discard(q, t, n) > 0)
                 vql_signal_used(q);
         return 0;

@@ -14,6 +14,7 @@
 enum {
         VQL_MERGE_MAX = 256,  /* most chains that one packet may be spread over */
         LIKELY_BUFFER = 1536, /* what guests post for merging, at the least */
+        VQL_SPREAD_MAX = 48,  /* chains of a packet that are filled the quick way */
 };
 
 /* Chains that were claimed ahead, and chains that were filled and wait for publication. */
@@ -167,9 +168,12 @@ static inline enum vql_write_result vql_write_packet(struct vql_queue *q, struct
                                                      const struct virtio_net_hdr_mrg_rxbuf *hdr,
                                                      const struct rte_mbuf *m)
 {
-        struct vql_writer w = { 0 };
-        enum vql_write_result r = vql_write_header(q, t, b, &w, hdr);
+        struct vql_writer w;
+        enum vql_write_result r;
 
+        w.claim = NULL;
+        w.chains = 0;
+        r = vql_write_header(q, t, b, &w, hdr);
         if (r == VQL_WRITE_OK)
                 r = vql_write_payload(q, t, b, &w, m);
         if (r != VQL_WRITE_OK)
@@ -220,94 +224,215 @@ static __rte_noinline VQL_SHARED bool vql_enqueue_general(struct vql_queue *q, s
         }
 }
 
-static __rte_always_inline void vql_store_header(uint8_t *va, const void *hdr, uint8_t len)
-{
-        memcpy(va, hdr, 8);
-        if (likely(len == 12))
-                memcpy(va + 8, (const uint8_t *)hdr + 8, 4);
-        else
-                memcpy(va + 8, (const uint8_t *)hdr + 8, 2);
-}
+/* The header as two words: virtio's byte order is this machine's, as in all of the rings. */
+struct vql_header_words {
+        uint64_t low;
+        uint32_t high; /* the upper half of it is num_buffers */
+};
 
-static __rte_always_inline bool vql_same_header(const uint8_t *va, const void *hdr, uint8_t len)
+static __rte_always_inline struct vql_header_words vql_simple_header(const struct vql_queue *q,
+                                                                     struct vql_traits t,
+                                                                     const struct rte_mbuf *m)
 {
-        return memcmp(va, hdr, 8) == 0 && memcmp(va + 8, (const uint8_t *)hdr + 8, 2) == 0 &&
-               (len == 10 || memcmp(va + 10, (const uint8_t *)hdr + 10, 2) == 0);
+        struct vql_header_words w = { 0, 1 << 16 };
+
+        if (t.offloads && unlikely(m->ol_flags)) {
+                struct virtio_net_hdr_mrg_rxbuf hdr;
+
+                vql_make_header(q, t, m, &hdr);
+                memcpy(&w.low, &hdr, sizeof(w.low));
+                memcpy(&w.high, (const uint8_t *)&hdr + sizeof(w.low), sizeof(w.high));
+        }
+        return w;
 }
 
 /*
  * DPDK guests put the header at the end of a cache line whose other bytes nobody touches.  Such a
  * line is not made dirty if it holds the right header already, as it nearly always does.
  */
-static __rte_always_inline void vql_simple_header(uint8_t *va, const void *hdr, uint8_t len)
+static __rte_always_inline void vql_store_header(uint8_t *va, const struct vql_header_words *w)
 {
-        const bool own_line = ((uintptr_t)va + len) % VQL_CACHE_LINE == 0;
-
-        if (!own_line || !vql_same_header(va, hdr, len))
-                vql_store_header(va, hdr, len);
+        if (vql_idea(VQL_IDEA_HEADER) && ((uintptr_t)va + VQL_SIMPLE_HDR) % VQL_CACHE_LINE == 0 &&
+            memcmp(va, &w->low, sizeof(w->low)) == 0 &&
+            memcmp(va + sizeof(w->low), &w->high, sizeof(w->high)) == 0)
+                return;
+        memcpy(va, &w->low, sizeof(w->low));
+        memcpy(va + sizeof(w->low), &w->high, sizeof(w->high));
 }
 
-/* Fill a run of simple chains with as many packets. */
-static __rte_always_inline void vql_simple_put(struct vql_queue *q, struct vql_traits t,
-                                               const struct vql_simple *s, struct rte_mbuf **pkts)
+/* What a burst has moved by runs, and whether the last one ended for want of chains. */
+struct vql_giving {
+        uint32_t packets;
+        uint64_t bytes;
+        bool empty;
+};
+
+/* A packet that is spread: over the segments of its mbuf, over chains, or both. */
+struct vql_spread {
+        uint32_t begin, end; /* chains it may take, counted from the burst's place in the ring */
+        uint32_t n;          /* that it took */
+        bool empty;          /* there were not enough */
+        uint64_t word[VQL_SPREAD_MAX];
+};
+
+/* What is left of a packet. */
+struct vql_reader {
+        const struct rte_mbuf *seg;
+        uint32_t at;   /* in seg */
+        uint32_t left; /* of the packet */
+};
+
+/* False: the segments are shorter than the packet. */
+static inline bool vql_read_segments(struct vql_reader *r, uint8_t *to, uint32_t len)
 {
-        uint64_t bytes = 0;
+        r->left -= len;
+        while (len > 0) {
+                const uint32_t n = RTE_MIN(len, r->seg->data_len - r->at);
 
-        for (uint16_t i = 0; i < s->n; i++) {
-                struct virtio_net_hdr_mrg_rxbuf hdr;
-                uint8_t *va = s->head[i];
-
-                vql_make_header(q, t, pkts[i], &hdr);
-                vql_simple_header(va, &hdr, q->hdr_len);
-                vql_copy(va + q->hdr_len, rte_pktmbuf_mtod(pkts[i], const uint8_t *),
-                         s->len[i] - q->hdr_len);
-                if (t.logging)
-                        vql_dirty_log_mark(q->log, q->hit.gpa + (uint64_t)(va - q->hit.va),
-                                           s->len[i]);
-                bytes += s->len[i] - q->hdr_len;
+                vql_copy(to, rte_pktmbuf_mtod_offset(r->seg, const uint8_t *, r->at), n);
+                to += n;
+                len -= n;
+                r->at += n;
+                if (r->at == r->seg->data_len) {
+                        r->seg = r->seg->next;
+                        r->at = 0;
+                        if (unlikely(!r->seg))
+                                return len == 0;
+                }
         }
-        vql_simple_commit(q, t, s, s->n);
-        vql_count(&q->packets, s->n);
-        vql_count(&q->bytes, bytes);
+        return true;
 }
 
-static __rte_always_inline void vql_simple_rx(const struct vql_queue *q, struct vql_traits t,
-                                              struct rte_mbuf *const *pkts, uint16_t n,
-                                              struct vql_simple *s)
+/*
+ * Fill simple chains with one packet that one chain or one segment is too small for.  False: not
+ * this way; what was written by then is not returned.
+ */
+static __rte_noinline VQL_SHARED bool vql_spread_packet(struct vql_queue *q, struct vql_traits t,
+                                                        const struct vql_simple_pos *p,
+                                                        const struct rte_mbuf *m,
+                                                        struct vql_spread *sp)
 {
-        if (t.packed)
-                vql_simple_rx_packed(q, pkts, n < q->size ? n : q->size, s);
-        else
-                vql_simple_rx_split(q, pkts, n, s);
+        struct vql_reader r = { m, 0, m->pkt_len };
+        struct vql_header_words header = vql_simple_header(q, t, m);
+        uint8_t *head = NULL;
+
+        if (m->pkt_len > VQL_SIMPLE_MAX - VQL_SIMPLE_HDR)
+                return false;
+        for (sp->n = 0; sp->n == 0 || r.left > 0; sp->n++) {
+                const uint32_t skip = sp->n == 0 ? VQL_SIMPLE_HDR : 0;
+                struct vql_simple_room room;
+                uint32_t len;
+
+                if (sp->n == (t.mergeable ? VQL_SPREAD_MAX : 1) || sp->begin + sp->n == sp->end ||
+                    !vql_simple_look(p, t, sp->begin + sp->n, &room, &sp->empty) ||
+                    room.d.len <= skip)
+                        return false;
+                len = RTE_MIN(r.left, room.d.len - skip);
+                if (!vql_hit(p, room.d.addr, skip + len, &room.va) ||
+                    !vql_read_segments(&r, room.va + skip, len))
+                        return false;
+                head = head ? head : room.va;
+                sp->word[sp->n] = vql_simple_word(skip + len, room.id, 0);
+                if (t.logging)
+                        vql_dirty_log_mark(q->log, room.d.addr, skip + len);
+        }
+        header.high = (uint16_t)header.high | sp->n << 16;
+        vql_store_header(head, &header);
+        return true;
 }
 
-/* The whole of an enqueue instance: runs of simple chains, and one packet by the general way where
- * a run ends early. */
+/*
+ * Fill simple chains with up to n packets.  Returns how many.  Stores wait for nobody: what pays
+ * from the guest, to look at several chains before the first is copied, costs more here than it
+ * hides.
+ */
+static __rte_always_inline uint32_t vql_simple_give(struct vql_queue *q, struct vql_traits t,
+                                                    struct vql_simple_pos *p,
+                                                    struct rte_mbuf *const *pkts, uint32_t n,
+                                                    struct vql_giving *b)
+{
+        struct vql_simple_out out = vql_simple_open(q, t, p);
+        const uint32_t end = vql_simple_most(p, UINT32_MAX);
+        uint32_t i, chain = 0, need;
+        struct vql_simple_room r;
+
+        b->empty = false;
+        for (i = 0; i < n && chain < end; i++) {
+                const struct rte_mbuf *m = pkts[i];
+                struct vql_header_words header;
+
+                if (unlikely(!vql_simple_look(p, t, chain, &r, &b->empty)))
+                        break;
+                if (likely(vql_simple_fits(p, &r, m, &need))) {
+                        header = vql_simple_header(q, t, m);
+                        vql_store_header(r.va, &header);
+                        vql_copy(r.va + VQL_SIMPLE_HDR, rte_pktmbuf_mtod(m, const uint8_t *),
+                                 m->pkt_len);
+                        if (t.logging)
+                                vql_dirty_log_mark(q->log, r.d.addr, need);
+                        vql_simple_return(q, t, &out, vql_simple_word(need, r.id, 0));
+                        chain++;
+                } else {
+                        struct vql_spread sp = { .begin = chain, .end = end };
+
+                        if (!vql_spread_packet(q, t, p, m, &sp)) {
+                                b->empty = sp.empty;
+                                break;
+                        }
+                        for (uint32_t k = 0; k < sp.n; k++)
+                                vql_simple_return(q, t, &out, sp.word[k]);
+                        chain += sp.n;
+                }
+                b->bytes += m->pkt_len;
+        }
+        vql_simple_close(q, t, p, &out, chain);
+        b->packets += i;
+        return i;
+}
+
+/* Runs of simple chains, and one packet by the general way where a run ends early. */
+static __rte_always_inline uint16_t vql_enqueue_body(struct vql_queue *q, struct vql_traits t,
+                                                     struct rte_mbuf **pkts, uint16_t n)
+{
+        uint64_t first;
+        struct vql_simple_pos p = vql_simple_begin(q, t, &first);
+        struct vql_giving b = { 0 };
+        uint32_t done = 0, most;
+        bool moved = false;
+
+        while (done < n && (most = vql_simple_most(&p, n - done)) > 0) {
+                if (likely(q->hdr_len == VQL_SIMPLE_HDR)) {
+                        const uint32_t run = vql_simple_give(q, t, &p, &pkts[done], most, &b);
+
+                        done += run;
+                        if (likely(run == most))
+                                continue;
+                }
+                if (b.empty)
+                        break;
+                vql_simple_publish(q, t, &p);
+                if (!vql_enqueue_general(q, t, pkts[done], &moved))
+                        break;
+                p = vql_simple_begin(q, t, &first);
+                done++;
+        }
+        vql_simple_publish(q, t, &p);
+        if (b.packets > 0) {
+                vql_count(&q->packets, b.packets);
+                vql_count(&q->bytes, b.bytes);
+        }
+        if (b.packets > 0 || moved)
+                vql_signal_used(q);
+        return (uint16_t)done;
+}
+
+/* The whole of an enqueue instance. */
 static __rte_always_inline uint16_t vql_enqueue(struct vql_queue *q, struct vql_traits t,
                                                 struct rte_mbuf **pkts, uint16_t n)
 {
-        struct vql_simple s;
-        bool moved = false;
-        uint16_t done = 0;
-
         if (unlikely(q->fault != VQL_FAULT_NONE))
                 return 0;
-        if (n > VQL_BURST)
-                n = VQL_BURST;
-        while (done < n) {
-                vql_simple_rx(q, t, &pkts[done], (uint16_t)(n - done), &s);
-                if (likely(s.n > 0)) {
-                        vql_simple_put(q, t, &s, &pkts[done]);
-                        done = (uint16_t)(done + s.n);
-                        moved = true;
-                }
-                if (s.empty || done == n || !vql_enqueue_general(q, t, pkts[done], &moved))
-                        break;
-                done++;
-        }
-        if (moved)
-                vql_signal_used(q);
-        return done;
+        return vql_enqueue_body(q, t, pkts, n < VQL_BURST ? n : VQL_BURST);
 }
 
 #endif

@@ -1,12 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * One set of instances.  This file is compiled once for each instruction set, and by the bench once
+ * for each idea that it leaves out: VQL_SET is the set's name.
+ */
+
 #include "sw-fallback/burst.h"
 
 #include <rte_common.h>
 
-#include "base/bits.h"
 #include "sw-fallback/dequeue.h"
 #include "sw-fallback/enqueue.h"
-#include "virtqueue/features.h"
+
+#ifndef VQL_SET
+#error "VQL_SET names the set"
+#endif
 
 /* X(function name, text name, packed, mergeable, offloads, logging) */
 #define ENQUEUE_INSTANCES(X)                                                            \
@@ -72,38 +80,15 @@ DEQUEUE_INSTANCES(DEFINE_DEQUEUE)
           .traits = TRAITS(false, packed, mergeable, offloads, logging), \
           .dequeue = fn },
 
-const struct vql_instance vql_instances[] = { ENQUEUE_INSTANCES(ENQUEUE_ROW)
-                                                      DEQUEUE_INSTANCES(DEQUEUE_ROW) };
-const size_t vql_instance_count = RTE_DIM(vql_instances);
+static const struct vql_instance rows[] = { ENQUEUE_INSTANCES(ENQUEUE_ROW)
+                                                    DEQUEUE_INSTANCES(DEQUEUE_ROW) };
 
-static struct vql_traits queue_traits(const struct vql_queue *q)
-{
-        /* All segmentation features depend on the checksum feature of their direction. */
-        const unsigned int checksum = q->rx ? VIRTIO_NET_F_GUEST_CSUM : VIRTIO_NET_F_CSUM;
+#define JOIN(a, b)  a##b
+#define SYMBOL(set) JOIN(vql_set_, set)
 
-        return (struct vql_traits){
-                .packed = q->packed,
-                .rx = q->rx,
-                .mergeable = q->rx && vql_has(q->features, VIRTIO_NET_F_MRG_RXBUF),
-                .offloads = vql_has(q->features, checksum),
-                .logging = q->log != NULL,
-        };
-}
-
-const struct vql_instance *vql_burst_select(struct vql_queue *q)
-{
-        const struct vql_traits want = queue_traits(q);
-
-        for (size_t i = 0; i < vql_instance_count; i++) {
-                const struct vql_instance *v = &vql_instances[i];
-
-                if (memcmp(&v->traits, &want, sizeof(want)) != 0)
-                        continue;
-                if (q->rx)
-                        q->enqueue = v->enqueue;
-                else
-                        q->dequeue = v->dequeue;
-                return v;
-        }
-        return NULL;
-}
+extern const struct vql_instance_set SYMBOL(VQL_SET);
+const struct vql_instance_set SYMBOL(VQL_SET) = {
+        .name = RTE_STR(VQL_SET),
+        .rows = rows,
+        .count = RTE_DIM(rows),
+};

@@ -28,6 +28,7 @@ struct vql_lane_held {
 struct vql_lane_state {
         struct vql_lane *lane;
         bool armed;    /* guests kick and the device interrupts: we may sleep */
+        bool worked;   /* since the worker last looked at all lanes */
         bool leftover; /* when it was armed, buffers were there that could not be taken */
         bool tx_timed; /* a ring from the guest has no fd to wait for, */
         bool rx_timed; /* or a queue of the uplink has none */

@@ -90,24 +90,31 @@ static inline void vql_log_packed_slot(struct vql_queue *q, uint16_t slot)
                            sizeof(struct vring_packed_desc));
 }
 
+/* Length, id and flags of a returned packed descriptor, as they lie in memory. */
+static inline uint64_t vql_packed_used_word(uint16_t id, uint32_t len, uint16_t flags)
+{
+        return len | (uint64_t)id << 32 | (uint64_t)flags << 48;
+}
+
 /*
- * Make everything from q->last_used up to (slot, wrap) visible, by the flags of the first slot,
- * which stops the driver until then.  The position is recorded around that store, so that after a
+ * Make everything from q->last_used up to (slot, wrap) visible by the first slot's word, whose
+ * flags stop the driver until then.  The position is recorded around that store, so that after a
  * cut at any point the flags tell which of the two records holds (port/journal.h).
  */
-static inline void vql_packed_advance(struct vql_queue *q, struct vql_traits t, uint16_t slot,
-                                      uint8_t wrap)
+static inline void vql_packed_advance(struct vql_queue *q, struct vql_traits t, uint64_t word,
+                                      uint16_t slot, uint8_t wrap)
 {
         const uint16_t first = q->last_used;
-        const uint16_t flags = vql_packed_used_flags(t, q->used_wrap);
-        const struct vql_cursor at = { slot, slot, wrap, wrap };
+        uint64_t *to = (uint64_t *)(void *)&q->packed_ring[first].len;
 
         if (q->position)
-                __atomic_store_n(&q->position[0], vql_cursor_encode(&at, true), __ATOMIC_RELAXED);
+                __atomic_store_n(q->position, vql_position_word(slot, wrap, first, q->used_wrap),
+                                 __ATOMIC_RELAXED);
         /* Pairs with the driver's acquire of the flags. */
-        __atomic_store_n(&q->packed_ring[first].flags, flags, __ATOMIC_RELEASE);
+        __atomic_store_n(to, word, __ATOMIC_RELEASE);
         if (q->position)
-                __atomic_store_n(&q->position[1], vql_cursor_encode(&at, true), __ATOMIC_RELEASE);
+                __atomic_store_n(q->position, vql_position_word(slot, wrap, slot, wrap),
+                                 __ATOMIC_RELEASE);
         if (t.logging)
                 vql_log_packed_slot(q, first);
         q->unsignalled += (uint32_t)slot - first + (wrap != q->used_wrap ? q->size : 0u);
@@ -118,22 +125,22 @@ static inline void vql_packed_advance(struct vql_queue *q, struct vql_traits t, 
 static inline void vql_commit_packed(struct vql_queue *q, struct vql_traits t,
                                      const struct vql_done *done, uint16_t n)
 {
+        const uint64_t first = vql_packed_used_word(done[0].id, done[0].len,
+                                                    vql_packed_used_flags(t, q->used_wrap));
         uint16_t slot = q->last_used;
         uint8_t wrap = q->used_wrap;
 
-        for (uint16_t i = 0; i < n; i++) {
-                struct vring_packed_desc *d = &q->packed_ring[slot];
+        vql_packed_step(q, &slot, &wrap, done[0].slots);
+        for (uint16_t i = 1; i < n; i++) {
+                const uint64_t word = vql_packed_used_word(done[i].id, done[i].len,
+                                                           vql_packed_used_flags(t, wrap));
 
-                d->id = done[i].id;
-                d->len = done[i].len;
-                if (i > 0)
-                        __atomic_store_n(&d->flags, vql_packed_used_flags(t, wrap),
-                                         __ATOMIC_RELAXED);
-                if (t.logging && i > 0)
+                memcpy(&q->packed_ring[slot].len, &word, sizeof(word));
+                if (t.logging)
                         vql_log_packed_slot(q, slot);
                 vql_packed_step(q, &slot, &wrap, done[i].slots);
         }
-        vql_packed_advance(q, t, slot, wrap);
+        vql_packed_advance(q, t, first, slot, wrap);
 }
 
 /* Return n chains, n > 0.  The caller interrupts the guest once a burst: vql_signal_used(). */

@@ -66,13 +66,19 @@ static void unwatch_lane(struct vql_worker *w, const struct vql_lane *lane)
 
 static struct vql_lane_table *new_table(unsigned int room)
 {
-        return calloc(1, sizeof(struct vql_lane_table) + room * sizeof(struct vql_lane_state *));
+        const size_t bytes =
+                sizeof(struct vql_lane_table) + 2 * (size_t)room * sizeof(struct vql_lane_state *);
+        struct vql_lane_table *t = calloc(1, bytes);
+
+        if (t)
+                t->hot = &t->lane[room];
+        return t;
 }
 
 static void fill_table(struct vql_lane_table *t, const struct vql_lane_table *from,
                        const struct vql_lane_state *without)
 {
-        t->n = 0;
+        t->n = t->n_hot = 0;
         for (unsigned int i = 0; i < from->n; i++)
                 if (from->lane[i] != without)
                         t->lane[t->n++] = from->lane[i];

@@ -12,9 +12,13 @@
 
 struct rte_rcu_qsbr;
 
-/* The lanes that a worker serves.  Never changed once it is published. */
+/*
+ * The lanes that a worker serves.  Control does not change a table that is published; `hot` is the
+ * thread's while it is.
+ */
 struct vql_lane_table {
-        unsigned int n;
+        unsigned int n, n_hot;
+        struct vql_lane_state **hot; /* the lanes that had work lately */
         struct vql_lane_state *lane[];
 };
 
@@ -26,6 +30,8 @@ struct vql_worker {
         /* The thread's own; the counters are read by anyone. */
         _Atomic(uint64_t) polls, polls_busy, sleeps;
         uint64_t nap_us; /* how long the next timed sleep is */
+        uint64_t swept;  /* TSC of the last round over all lanes */
+        uint64_t sweep_ticks;
 
         int epoll_fd; /* kicks, interrupts, and: */
         int wake_fd;  /* eventfd; edge-triggered as the others, so it is never read */

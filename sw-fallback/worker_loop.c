@@ -14,6 +14,7 @@
 
 enum {
         SPIN_US = 50,       /* polling in vain before the worker thinks of sleep */
+        SWEEP_US = 100,     /* between two looks at lanes without work while others have some */
         NAP_MIN_US = 100,   /* first sleep where something has no fd to wake us, */
         NAP_MAX_US = 16000, /* and how long it may get by doubling */
         EVENTS = 64,
@@ -38,19 +39,51 @@ static void count_round(struct vql_worker *w, bool busy)
                 bump(&w->polls_busy);
 }
 
-/* One round over all lanes.  A lane that is busy needs neither kicks nor interrupts. */
-static bool poll_lanes(struct vql_worker *w, const struct vql_lane_table *t, uint64_t now)
+/* A lane that is busy needs neither kicks nor interrupts. */
+static bool poll_lane(struct vql_lane_state *s, uint64_t now)
+{
+        if (!vql_lane_poll(s, now))
+                return false;
+        vql_lane_disarm(s);
+        s->worked = true;
+        return true;
+}
+
+/* One round over all lanes; those that had work since the last one are hot. */
+static bool sweep_lanes(struct vql_worker *w, struct vql_lane_table *t, uint64_t now)
 {
         bool any = false;
 
+        t->n_hot = 0;
         for (unsigned int i = 0; i < t->n; i++) {
-                if (vql_lane_poll(t->lane[i], now)) {
-                        vql_lane_disarm(t->lane[i]);
-                        any = true;
-                }
+                any |= poll_lane(t->lane[i], now);
+                if (t->lane[i]->worked)
+                        t->hot[t->n_hot++] = t->lane[i];
+                t->lane[i]->worked = false;
         }
+        w->swept = now;
         count_round(w, any);
         return any;
+}
+
+static bool poll_hot_lanes(struct vql_worker *w, const struct vql_lane_table *t, uint64_t now)
+{
+        bool any = false;
+
+        for (unsigned int i = 0; i < t->n_hot; i++)
+                any |= poll_lane(t->hot[i], now);
+        if (any)
+                count_round(w, true);
+        return any;
+}
+
+/* What lanes without work cost does not grow with the work of the others: these are looked at once
+ * in a while, unless none of the others has any. */
+static bool poll_lanes(struct vql_worker *w, struct vql_lane_table *t, uint64_t now)
+{
+        if (now - w->swept < w->sweep_ticks && poll_hot_lanes(w, t, now))
+                return true;
+        return sweep_lanes(w, t, now);
 }
 
 /* The round after a nap. */
@@ -105,12 +138,12 @@ static bool sleep_for_news(struct vql_worker *w, bool timed)
  * tells nobody), and sleep.  A nap that ends in vain is followed by a longer one, with all lanes
  * left armed.  Returns when there is something to do, or may be.
  */
-static void rest(struct vql_worker *w, const struct vql_lane_table *t)
+static void rest(struct vql_worker *w, struct vql_lane_table *t)
 {
         bool timed;
 
         arm_lanes(t);
-        if (poll_lanes(w, t, rte_rdtsc()))
+        if (sweep_lanes(w, t, rte_rdtsc()))
                 return;
         do {
                 timed = needs_timer(t);
@@ -127,7 +160,7 @@ static void loop(struct vql_worker *w)
         uint64_t idle_since = rte_rdtsc();
 
         while (!atomic_load_explicit(&w->stop, memory_order_acquire)) {
-                const struct vql_lane_table *t = current_table(w);
+                struct vql_lane_table *t = current_table(w);
                 uint64_t now = rte_rdtsc();
 
                 if (poll_lanes(w, t, now)) {
@@ -161,6 +194,7 @@ void *vql_worker_run(void *worker)
 
         register_thread(w);
         w->nap_us = NAP_MIN_US;
+        w->sweep_ticks = rte_get_tsc_hz() / 1000000 * SWEEP_US;
         rte_rcu_qsbr_thread_online(w->readers, 0);
         loop(w);
         rte_rcu_qsbr_thread_offline(w->readers, 0);

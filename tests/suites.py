@@ -19,7 +19,7 @@ from harness.hugepages import reserve  # noqa: E402
 from harness.report import Skip  # noqa: E402
 
 JOBS = 2
-HUGE_MB = 128                   # for tests of unit and func that map hugepages
+HUGE_MB = 128                   # for what maps hugepages in unit, func and bench
 # " 3/12 vqlift:unit / ring    OK    0.02s", as meson prints it.
 MESON_LINE = re.compile(r"\s*\d+/\d+ (?:\S+ / )?(\S+)\s+([A-Z]{2,})\s+([\d.]+)s")
 CMOCKA_LINE = re.compile(r"\[\s+(OK|SKIPPED|RUN)\s+\] (\S+)")
@@ -207,7 +207,7 @@ def run(tally, suite, build, quick):
             except Skip as reason:
                 print(f"{suite}: {reason}", flush=True)
             run_meson(tally, build, suite)
-            if not quick:
+            if not quick and suite != "bench":
                 run_sanitizers(tally, suite)
 
 

@@ -72,9 +72,12 @@ struct vql_port_params {
                                      * PCI address, or the name of an ethdev of this process */
         unsigned int uplink_queues; /* 0: as many as the pairs and the device allow */
         unsigned int mtu;           /* set on the uplink; 0: leave it */
+        uint64_t features_only;     /* virtio feature bits to offer at most; 0: all */
         uint64_t features_off;      /* virtio feature bits not to offer */
         int worker;                 /* index of the worker to serve all queues, or -1: automatic.
                                      * Note that 0 is a worker. */
+        bool postcopy;              /* offer it, if the host has userfaultfd: a front-end then may
+                                     * keep workers waiting for its memory */
 };
 
 /* Open the uplink, start the control thread, offer the socket.
@@ -119,6 +122,35 @@ struct vql_port_info {
 };
 int vql_port_get_info(struct vql *v, const char *name, struct vql_port_info *ret_info);
 
+/*
+ * One connection of a front-end and its phases, in this order:
+ *   connect       to the first message
+ *   negotiate     from there to the first ring that runs
+ *   first-packet  from there to the first packet, either way
+ *   log           writes to guest memory are logged
+ *   stop          from the first ring that stops to the last
+ *   hand-over     no ring runs any more, until one does or the connection ends
+ * Of a phase that came more than once the last time is told.
+ */
+enum { VQL_TIMELINE_SESSIONS = 8, VQL_PHASES = 6 };
+struct vql_phase_info {
+        char name[16];
+        unsigned int count; /* how often it began */
+        int64_t at_us;      /* since the connection; -1: never */
+        int64_t took_us;    /* -1: it goes on, or did not come to its end */
+};
+struct vql_session_info {
+        uint64_t connection; /* counted from 1 */
+        int64_t began_us;    /* since 1970 */
+        int64_t lasted_us;   /* -1: it goes on */
+        char reason[VQL_TEXT_BYTES];
+        struct vql_phase_info phase[VQL_PHASES];
+};
+/* The last VQL_TIMELINE_SESSIONS ones, 0 is the newest.  -ENOENT no such port; -ERANGE past the
+ * oldest. */
+int vql_port_get_session(struct vql *v, const char *name, unsigned int i,
+                         struct vql_session_info *ret_info);
+
 struct vql_ring_info {
         unsigned int index;
         char direction[8]; /* "rx": to the guest; "tx": from the guest */
@@ -150,9 +182,24 @@ struct vql_worker_info {
 /* -ERANGE past the last worker. */
 int vql_worker_get_info(struct vql *v, unsigned int index, struct vql_worker_info *ret_info);
 
+/* What a port offers and can bear: what a guest on it may have come to rely on. */
+struct vql_compat_info {
+        uint64_t features, protocol_features;
+        unsigned int queue_pairs;
+        unsigned int ring_size_split, ring_size_packed; /* largest */
+        unsigned int mem_slots;
+        unsigned int mtu; /* largest that a front-end may tell; 0: any port has its own */
+        char uplink_device[VQL_NAME_BYTES];
+        unsigned int state_version; /* of what goes from one daemon to the next with a guest */
+};
+/* Of a port, or with NULL of a port whose keys take nothing away.  -ENOENT. */
+int vql_port_get_compat(struct vql *v, const char *name, struct vql_compat_info *ret_info);
+
 /* Features: bit of a name ("RING_PACKED", "MRG_RXBUF", ...) or -ENOENT, and the name or NULL. */
 int vql_feature_from_name(const char *name);
 const char *vql_feature_to_name(unsigned int bit);
+/* The name of a vhost-user protocol feature ("LOG_SHMFD") or NULL. */
+const char *vql_protocol_feature_to_name(unsigned int bit);
 
 #ifdef __cplusplus
 }

@@ -2,7 +2,7 @@
 #ifndef VQLIFT_MEMORY_REGION_H
 #define VQLIFT_MEMORY_REGION_H
 
-/* The inside of a region, for the table alone. */
+/* The inside of a region, for the table and for userfault.c. */
 
 #include <sys/types.h>
 

@@ -9,6 +9,8 @@
 #include <rte_mbuf.h>
 
 #include "base/bits.h"
+#include "port/leftover.h"
+#include "port/position.h"
 #include "virtqueue/features.h"
 
 static bool session_packed(const struct vql_session *s)
@@ -16,55 +18,68 @@ static bool session_packed(const struct vql_session *s)
         return vql_has(s->features, VIRTIO_F_RING_PACKED);
 }
 
-/*
- * Nothing is marked as returned in a new ring.  In one that was in use something is, except when
- * the ring is about to begin an odd lap; and then its position is the initial one.
- */
-static bool was_in_use(const struct vring_packed_desc *ring, uint32_t n)
+/* Where a packed ring begins instead of where the front-end says, if that is somewhere else. */
+static bool find_position(struct vql_port *p, uint16_t index, struct vql_cursor *ret_at)
 {
-        for (uint32_t i = 0; i < n; i++) {
-                if (__atomic_load_n(&ring[i].flags, __ATOMIC_ACQUIRE) & VQL_PACKED_USED)
-                        return true;
-        }
-        return false;
-}
+        struct vql_packed_ring ring;
+        unsigned int returned;
 
-/*
- * Has the front-end lost a packed ring's position?  QEMU hands over 0 or the initial position for a
- * ring in mid-flight after its back-end went away; and a front-end that broke off may have looked
- * at the ring while we were still returning buffers: then the slot that it names is marked as
- * returned.
- */
-static bool position_lost(const struct vql_vring *v, const struct vring_packed_desc *ring)
-{
-        struct vql_cursor at;
-        uint16_t flags;
-
-        if (v->base == 0)
-                return true;
-        if (v->base == VQL_PACKED_INITIAL)
-                return was_in_use(ring, v->num);
-        if (vql_cursor_decode(v->base, true, (uint16_t)v->num, &at, NULL) < 0)
+        if (!vql_position_find(p->session, p->journal, index, &ring, ret_at))
                 return false;
-        flags = __atomic_load_n(&ring[at.used].flags, __ATOMIC_ACQUIRE);
-        return vql_packed_is_used(flags, at.used_wrap);
+        returned = vql_position_settle(&ring, ret_at);
+        vql_log(&p->log, LOG_NOTICE,
+                "ring %u: the front-end lost the position, going on at slot %u, wrap %u, after "
+                "%u buffers that were passed over",
+                index, ret_at->used, ret_at->used_wrap, returned);
+        return true;
 }
 
-/* The recorded position of a packed ring whose front-end has lost it; see journal.h. */
-static bool find_position(const struct vql_port *p, uint16_t index, struct vql_cursor *ret_at)
+/* What the front-end's in-flight region knows of a ring that it wants to run. */
+static int find_leftover(const struct vql_session *s, uint16_t index, struct vql_leftover *ret_left,
+                         struct vql_error *e)
+{
+        const struct vql_vring *v = &s->vring[index];
+        const bool packed = session_packed(s);
+        struct vql_inflight_ring ring = { .size = (uint16_t)v->num };
+        const struct vring_used *used = vql_mem_uva(s->mem, v->used_uva, sizeof(*used), NULL);
+
+        ring.desc = vql_mem_uva(s->mem, v->desc_uva, v->num * sizeof(*ring.desc), NULL);
+        *ret_left = (struct vql_leftover){ .found = false };
+        /* A ring outside memory, misaligned, or of a bad size is refused where it starts. */
+        if (!ring.desc || !used || vql_ring_size_check(v->num, packed, NULL) < 0 ||
+            (uintptr_t)ring.desc % vql_area_align(VQL_AREA_DESC, packed) != 0 ||
+            (uintptr_t)used % vql_area_align(VQL_AREA_DEVICE, packed) != 0)
+                return 0;
+        if (!packed)
+                ring.used_idx = __atomic_load_n(&used->idx, __ATOMIC_ACQUIRE);
+        return vql_leftover_find(s, index, &ring, ret_left, e);
+}
+
+/* From now on the ring's position outlives us: in the front-end's region if there is one, and for
+ * packed rings else in the journal. */
+static void record_ring(struct vql_port *p, uint16_t index, const struct vql_leftover *left)
 {
         const struct vql_vring *v = &p->session->vring[index];
-        const struct vring_packed_desc *ring =
-                vql_mem_uva(p->session->mem, v->desc_uva, v->num * sizeof(*ring), NULL);
-        struct vql_cursor c[2];
-        uint16_t flags;
+        struct vql_queue *q = &p->rings[index].q;
+        const struct vql_cursor now = vql_queue_cursor(q);
 
-        if (!ring || !position_lost(v, ring) ||
-            vql_journal_find(p->journal, index, v->desc_uva, (uint16_t)v->num, c) < 0)
-                return false;
-        flags = __atomic_load_n(&ring[c[1].used].flags, __ATOMIC_ACQUIRE);
-        *ret_at = vql_packed_is_used(flags, c[1].used_wrap) ? c[0] : c[1];
-        return true;
+        if (left->n > 0)
+                vql_log(&p->log, LOG_NOTICE,
+                        "ring %u: %u buffers that another back-end left in flight are returned",
+                        index, left->n);
+        if (vql_leftover_return(left, p->session, index, q))
+                vql_journal_end(p->journal, index);
+        else if (q->packed)
+                q->position =
+                        vql_journal_begin(p->journal, index, v->desc_uva, (uint16_t)v->num, &now);
+}
+
+/* A new region while the ring runs: it begins with where the ring stands. */
+static int record_anew(struct vql_port *p, uint16_t index, struct vql_error *e)
+{
+        (void)e;
+        record_ring(p, index, &(const struct vql_leftover){ .found = false });
+        return 0;
 }
 
 /* Start a wanted ring, at the front-end's position or, if that is lost, at the recorded one. */
@@ -74,27 +89,37 @@ static int start_ring(struct vql_port *p, uint16_t index, struct vql_error *e)
         const struct vql_vring *v = &s->vring[index];
         struct vql_ring *r = &p->rings[index];
         struct vql_cursor found, *at = NULL;
-        int rc;
+        struct vql_leftover left;
+        int rc = find_leftover(s, index, &left, e);
 
-        if (session_packed(s) && find_position(p, index, &found)) {
-                vql_log(&p->log, LOG_NOTICE,
-                        "ring %u: the front-end lost the position, going on at slot %u, wrap %u",
-                        index, found.used, found.used_wrap);
-                at = &found;
-        }
-        rc = vql_ring_start(r, s, index, at, e);
         if (rc < 0)
                 return rc;
-        r->start_base = v->base;
-        if (session_packed(s)) {
-                struct vql_cursor now = vql_queue_cursor(&r->q);
-
-                r->q.position =
-                        vql_journal_begin(p->journal, index, v->desc_uva, (uint16_t)v->num, &now);
+        if (left.found)
+                at = &left.at;
+        else if (session_packed(s) && find_position(p, index, &found))
+                at = &found;
+        rc = vql_ring_start(r, s, index, at, e);
+        if (rc == 0) {
+                r->start_base = v->base;
+                record_ring(p, index, &left);
         }
-        vql_log(&p->log, LOG_DEBUG, "ring %u: started, size %u, %s", index, v->num,
-                r->instance->name);
+        vql_leftover_fini(&left);
+        if (rc < 0)
+                return rc;
+        vql_log(&p->log, LOG_DEBUG, "ring %u: started, size %u, %s (%s)", index, v->num,
+                r->instance->name, r->set->name);
         return 0;
+}
+
+/* From now on the session knows where a ring stands, whatever it was told before. */
+static void tell_position(struct vql_session *s, uint16_t index,
+                          const struct vql_queue_state *state)
+{
+        struct vql_vring *v = &s->vring[index];
+
+        v->base = vql_queue_state_to_base(state);
+        v->base_set = true;
+        v->loaded = false;
 }
 
 /* Stop a ring and give its position to the session, so that it can start there again. */
@@ -102,14 +127,14 @@ static void stop_ring(struct vql_port *p, uint16_t index)
 {
         struct vql_ring *r = &p->rings[index];
         struct vql_session *s = p->session;
-        struct vql_cursor at;
+        struct vql_queue_state state;
 
         if (r->state == VQL_RING_STOPPED)
                 return;
-        at = vql_ring_stop(r);
-        s->vring[index].base = vql_cursor_encode(&at, r->q.packed);
+        state = vql_ring_stop(r);
+        tell_position(s, index, &state);
         if (s->inflight)
-                vql_inflight_settle(s->inflight, index, &at);
+                vql_inflight_settle(s->inflight, index, &state.at);
         vql_log(&p->log, LOG_DEBUG, "ring %u: stopped at 0x%08x", index, s->vring[index].base);
 }
 
@@ -177,7 +202,7 @@ static int change_features(struct vql_port *p, uint16_t index, struct vql_error 
         struct vql_ring *r = &p->rings[index];
         struct vql_session *s = p->session;
         const uint64_t differ = (r->q.features ^ s->features) & ~vql_bit(VQL_F_LOG_ALL);
-        struct vql_cursor at;
+        struct vql_queue_state state;
 
         if (differ == 0) {
                 vql_ring_select(r, s);
@@ -187,8 +212,8 @@ static int change_features(struct vql_port *p, uint16_t index, struct vql_error 
                 stop_ring(p, index);
                 return vql_fail(e, EBUSY, "ring %u: RING_PACKED changed while the ring ran", index);
         }
-        at = vql_ring_stop(r);
-        s->vring[index].base = vql_cursor_encode(&at, r->q.packed);
+        state = vql_ring_stop(r);
+        tell_position(s, index, &state);
         return start_ring(p, index, e);
 }
 
@@ -264,6 +289,8 @@ static int apply_parked(struct vql_port *p, unsigned int changes, uint16_t ring,
         }
         if (changes & VQL_CHANGE_MEMORY)
                 rc = change_memory(p, e);
+        if (rc == 0 && (changes & VQL_CHANGE_INFLIGHT))
+                rc = each_running(p, record_anew, e);
         if (rc == 0 && (changes & (VQL_CHANGE_FEATURES | VQL_CHANGE_LOG)))
                 rc = each_running(p, change_features, e);
         if (rc == 0 && (changes & VQL_CHANGE_FEATURES))
@@ -313,16 +340,16 @@ static int send_rarp(void *host, const uint8_t mac[6], struct vql_error *e)
         struct vql_port *p = host;
         struct rte_mbuf *m;
 
-        if (p->n_attached == 0)
-                return vql_fail(e, ENOTCONN, "SEND_RARP: no ring runs");
         m = rte_pktmbuf_alloc(p->pool);
         if (!m || !fill_rarp(m, mac)) {
                 rte_pktmbuf_free(m);
                 return vql_fail(e, ENOMEM, "SEND_RARP: out of packet buffers");
         }
-        /* One that still waits is as good as the new one, but for its station. */
+        /* One that still waits is as good as the new one, but for its station.  A guest that is not
+         * started yet may be announced, too: then it waits for the first ring. */
         rte_pktmbuf_free(atomic_exchange(&p->lanes[0]->inject, m));
-        vql_worker_wake(p->lane_worker[0]);
+        if (p->n_attached > 0)
+                vql_worker_wake(p->lane_worker[0]);
         return 0;
 }
 
@@ -337,6 +364,8 @@ const struct vql_session_host vql_port_session_host = {
         .apply = apply,
         .send_rarp = send_rarp,
         .set_mtu = set_mtu,
+        .save_state = vql_port_save_state,
+        .load_state = vql_port_load_state,
 };
 
 void vql_port_stop_rings(struct vql_port *p)

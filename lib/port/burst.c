@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "port/burst_impl.h"
 #include "port/ring.h"
 #include "vhost_user/session.h"
 
@@ -134,6 +135,12 @@ unsigned int vql_burst_fault(const struct vql_burst_queue *b)
 const char *vql_burst_fault_name(unsigned int fault)
 {
         return vql_fault_name((enum vql_fault)fault);
+}
+
+void vql_burst_use(struct vql_burst_queue *b, const struct vql_instance_set *set)
+{
+        b->ring.set = set;
+        vql_ring_select(&b->ring, &b->session);
 }
 
 const char *vql_burst_instance(const struct vql_burst_queue *b)

@@ -6,8 +6,6 @@
 #include <string.h>
 #include <time.h>
 
-#include <rte_cycles.h>
-
 #include "virtqueue/features.h"
 
 static int64_t us_since(uint64_t then_us)
@@ -16,22 +14,6 @@ static int64_t us_since(uint64_t then_us)
 
         clock_gettime(CLOCK_MONOTONIC, &t);
         return (int64_t)((uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000 - then_us);
-}
-
-/* The earliest first packet of all lanes, as microseconds since the connection; -1: none. */
-static int64_t first_packet_us(const struct vql_port *p)
-{
-        uint64_t first = 0;
-
-        for (uint16_t i = 0; i < p->n_lanes; i++) {
-                uint64_t t = atomic_load(&p->lanes[i]->first_packet_tsc);
-
-                if (t && (!first || t < first))
-                        first = t;
-        }
-        if (!p->session || first < p->connected_tsc)
-                return -1;
-        return (int64_t)((first - p->connected_tsc) / (rte_get_tsc_hz() / 1000000));
 }
 
 static void fill_session(const struct vql_port *p, struct vql_port_info *i)
@@ -84,7 +66,7 @@ static void fill_info(struct vql_port *p, void *arg)
         i->queue_pairs = p->config.queue_pairs;
         i->connections = p->connections;
         i->connected_us = -1;
-        i->first_packet_us = first_packet_us(p);
+        i->first_packet_us = vql_port_first_packet_us(p);
         for (uint16_t r = 0; r < p->offer.max_rings; r++)
                 i->rings_running += p->rings[r].state == VQL_RING_RUNNING;
         if (p->session)
@@ -228,4 +210,9 @@ int vql_feature_from_name(const char *name)
 const char *vql_feature_to_name(unsigned int bit)
 {
         return vql_feature_name(bit);
+}
+
+const char *vql_protocol_feature_to_name(unsigned int bit)
+{
+        return vql_protocol_feature_name(bit);
 }

@@ -12,14 +12,14 @@
 
 #include "vhost_user/session.h"
 
-enum { MAGIC = 0x4a51564c, VERSION = 2 };
+enum { MAGIC = 0x4a51564c, VERSION = 3 };
 
 /* What one ring left behind; valid only while `live` is set. */
 struct record {
         uint64_t desc_uva;
         uint32_t size;
         uint32_t live;
-        uint32_t position[2]; /* vql_cursor_encode(); stored by the datapath */
+        uint64_t position; /* vql_position_word(); stored by the datapath */
 };
 
 struct file {
@@ -109,7 +109,7 @@ void vql_journal_forget(struct vql_journal *j)
                 unlink(j->path);
 }
 
-uint32_t *vql_journal_begin(struct vql_journal *j, uint16_t index, uint64_t desc_uva, uint16_t size,
+uint64_t *vql_journal_begin(struct vql_journal *j, uint16_t index, uint64_t desc_uva, uint16_t size,
                             const struct vql_cursor *at)
 {
         struct record *r = &j->file->ring[index];
@@ -117,9 +117,9 @@ uint32_t *vql_journal_begin(struct vql_journal *j, uint16_t index, uint64_t desc
         __atomic_store_n(&r->live, 0, __ATOMIC_RELEASE);
         r->desc_uva = desc_uva;
         r->size = size;
-        r->position[0] = r->position[1] = vql_cursor_encode(at, true);
+        r->position = vql_position_word(at->used, at->used_wrap, at->used, at->used_wrap);
         __atomic_store_n(&r->live, 1, __ATOMIC_RELEASE);
-        return r->position;
+        return &r->position;
 }
 
 void vql_journal_end(struct vql_journal *j, uint16_t index)
@@ -131,13 +131,9 @@ int vql_journal_find(const struct vql_journal *j, uint16_t index, uint64_t desc_
                      struct vql_cursor ret_cursors[2])
 {
         const struct record *r = &j->file->ring[index];
-        struct vql_cursor c[2];
 
         if (!r->live || r->desc_uva != desc_uva || r->size != size ||
-            vql_cursor_decode(r->position[0], true, size, &c[0], NULL) < 0 ||
-            vql_cursor_decode(r->position[1], true, size, &c[1], NULL) < 0)
+            vql_position_read(r->position, size, ret_cursors) < 0)
                 return -ENODATA;
-        ret_cursors[0] = c[0];
-        ret_cursors[1] = c[1];
         return 0;
 }

@@ -29,16 +29,15 @@ void vql_journal_close(struct vql_journal *j); /* the file stays; NULL is fine *
 /* Remove the file, not the journal: the port is about to be deleted for good. */
 void vql_journal_forget(struct vql_journal *j);
 
-/* Begin to record ring `index`; returns the two words that the datapath stores positions to: [0]
- * just before it makes buffers visible as used, [1] just after. */
-uint32_t *vql_journal_begin(struct vql_journal *j, uint16_t index, uint64_t desc_uva, uint16_t size,
+/* Begin to record ring `index`; returns the word that the datapath keeps (vql_position_word()). */
+uint64_t *vql_journal_begin(struct vql_journal *j, uint16_t index, uint64_t desc_uva, uint16_t size,
                             const struct vql_cursor *at);
 /* The front-end took the position over (GET_VRING_BASE): the record no longer holds. */
 void vql_journal_end(struct vql_journal *j, uint16_t index);
 /*
- * The recorded positions of that ring: 0, or -ENODATA.  They differ if the process was cut down
- * between the two stores; then the ring tells which holds: if the slot at [1] is marked as used,
- * what was being published is visible, and [0] is the position, else [1].
+ * The recorded positions of that ring (vql_position_read()): 0, or -ENODATA.  They differ if the
+ * process was cut down in a publication; then the ring tells which holds: if the slot at [1] is
+ * marked as used, what was being published is visible, and [0] is the position, else [1].
  */
 int vql_journal_find(const struct vql_journal *j, uint16_t index, uint64_t desc_uva, uint16_t size,
                      struct vql_cursor ret_cursors[2]);

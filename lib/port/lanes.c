@@ -65,6 +65,7 @@ static void lanes_build(struct vql_port *p, uint16_t n)
 
 void vql_port_park(struct vql_port *p)
 {
+        p->parked_at_us = vql_timeline_clock();
         while (p->n_attached > 0) {
                 p->n_attached--;
                 vql_worker_detach(p->lane_worker[p->n_attached], p->lanes[p->n_attached]);
@@ -91,7 +92,7 @@ static void pay_owed_signals(struct vql_port *p)
         }
 }
 
-int vql_port_resume(struct vql_port *p, struct vql_error *e)
+static int attach_lanes(struct vql_port *p, struct vql_error *e)
 {
         uint16_t n;
         int rc = 0;
@@ -114,5 +115,14 @@ int vql_port_resume(struct vql_port *p, struct vql_error *e)
                 if (rc == 0)
                         p->n_attached++;
         }
+        return rc;
+}
+
+int vql_port_resume(struct vql_port *p, struct vql_error *e)
+{
+        int rc = attach_lanes(p, e);
+
+        if (p->session)
+                vql_port_look(p);
         return rc;
 }

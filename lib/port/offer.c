@@ -26,7 +26,7 @@ static const uint64_t protocol_features =
         BIT(VQL_PF_MQ) | BIT(VQL_PF_LOG_SHMFD) | BIT(VQL_PF_RARP) | BIT(VQL_PF_REPLY_ACK) |
         BIT(VQL_PF_MTU) | BIT(VQL_PF_BACKEND_REQ) | BIT(VQL_PF_BACKEND_SEND_FD) |
         BIT(VQL_PF_RESET_DEVICE) | BIT(VQL_PF_CONFIGURE_MEM_SLOTS) | BIT(VQL_PF_STATUS) |
-        BIT(VQL_PF_INFLIGHT_SHMFD);
+        BIT(VQL_PF_INFLIGHT_SHMFD) | BIT(VQL_PF_DEVICE_STATE);
 
 uint64_t vql_offer_close(uint64_t set)
 {
@@ -54,19 +54,39 @@ uint64_t vql_offer_close(uint64_t set)
         return set;
 }
 
-int vql_offer_make(unsigned int queue_pairs, uint64_t off, struct vql_offer *ret_offer,
-                   struct vql_error *e)
+static int refuse(uint64_t bits, const char *key, const char *why, struct vql_error *e)
 {
-        uint64_t strange = off & ~software_features;
-        uint64_t offered = software_features;
+        const unsigned int bit = (unsigned int)__builtin_ctzll(bits);
+        const char *name = vql_feature_name(bit);
 
-        if (strange) {
-                unsigned int bit = (unsigned int)__builtin_ctzll(strange);
-                const char *name = vql_feature_name(bit);
+        return vql_fail(e, EINVAL, "%s: bit %u (%s) %s", key, bit, name ? name : "unknown", why);
+}
 
-                return vql_fail(e, EINVAL, "features-off: %s (bit %u) is not offered anyway",
-                                name ? name : "unknown feature", bit);
-        }
+/* A profile is what an operator relies on: what cannot be had of it is an error. */
+static int check_profile(uint64_t only, struct vql_error *e)
+{
+        const uint64_t strange = only & ~(software_features | vhost_features);
+        const uint64_t wanted = only & software_features;
+        const uint64_t lonely = wanted & ~vql_offer_close(wanted);
+
+        if (strange)
+                return refuse(strange, "features", "is not offered", e);
+        if (lonely)
+                return refuse(lonely, "features", "needs a feature that is not in the list", e);
+        return 0;
+}
+
+int vql_offer_make(unsigned int queue_pairs, uint64_t only, uint64_t off,
+                   struct vql_offer *ret_offer, struct vql_error *e)
+{
+        const uint64_t strange = off & ~software_features;
+        uint64_t offered = only ? software_features & only : software_features;
+        int rc = check_profile(only, e);
+
+        if (rc == 0 && strange)
+                rc = refuse(strange, "features-off", "is not offered anyway", e);
+        if (rc < 0)
+                return rc;
         if (queue_pairs == 1)
                 offered &= ~vql_bit(VIRTIO_NET_F_MQ);
         *ret_offer = (struct vql_offer){

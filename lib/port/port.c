@@ -15,6 +15,8 @@
 #include <rte_cycles.h>
 #include <rte_mbuf.h>
 
+#include "base/bits.h"
+#include "memory/userfault.h"
 #include "port/offer.h"
 
 enum {
@@ -30,11 +32,24 @@ static uint64_t now_us(void)
         return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
 }
 
+static int64_t wall_us(void)
+{
+        struct timespec t;
+
+        clock_gettime(CLOCK_REALTIME, &t);
+        return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
 static void end_session(struct vql_port *p)
 {
+        /* A worker that waits for a page of a guest that is gone could not let go of its rings. */
+        vql_session_end_postcopy(p->session);
         /* A front-end that sees the end of its connection takes the rings over: QEMU completes
          * what is in them from then on.  So they stop first. */
         vql_port_stop_rings(p);
+        rte_pktmbuf_free(atomic_exchange(&p->lanes[0]->inject, NULL));
+        if (p->connection)
+                vql_port_look(p);
         vql_connection_free(p->connection);
         p->connection = NULL;
         vql_session_fini(p->session);
@@ -49,6 +64,7 @@ static void on_closed(void *arg, int err, const char *reason)
         vql_log(&p->log, err ? LOG_WARNING : LOG_INFO, "disconnected: %s", reason);
         snprintf(p->reason, sizeof(p->reason), "%s", reason);
         end_session(p);
+        vql_timeline_end(&p->timeline, now_us(), reason);
         vql_port_move(p, VQL_PORT_WAITING);
         vql_endpoint_resume(p->endpoint);
 }
@@ -91,6 +107,7 @@ static void on_connected(void *arg, int fd)
                 p->connections++;
                 p->connected_at_us = now_us();
                 p->connected_tsc = rte_rdtsc();
+                vql_timeline_begin(&p->timeline, p->connected_at_us, wall_us());
                 for (uint16_t i = 0; i < p->n_lanes; i++)
                         atomic_store(&p->lanes[i]->first_packet_tsc, 0);
                 vql_port_move(p, VQL_PORT_CONNECTED);
@@ -268,7 +285,9 @@ static int copy_config(struct vql_port *p, const struct vql_port_params *params)
         c->queue_pairs = params->queue_pairs ? params->queue_pairs : 1;
         c->uplink_queues = params->uplink_queues ? params->uplink_queues : c->queue_pairs;
         c->mtu = params->mtu;
+        c->features_only = params->features_only;
         c->features_off = params->features_off;
+        c->postcopy = params->postcopy;
         return c->name && c->socket && c->uplink ? 0 : -ENOMEM;
 }
 
@@ -344,6 +363,14 @@ static int open_uplink(struct vql_port *p, const struct vql_port_env *env, struc
         return vql_uplink_open(&up, &p->uplink, e);
 }
 
+static void offer_postcopy(struct vql_port *p)
+{
+        if (vql_userfault_works())
+                p->offer.protocol_features |= vql_bit(VQL_PF_PAGEFAULT);
+        else
+                vql_log(&p->log, LOG_WARNING, "no postcopy: this host has no userfaultfd for us");
+}
+
 /* Everything but the thread.  On an error the caller frees what was made. */
 static int make_parts(struct vql_port *p, const struct vql_port_params *params,
                       const struct vql_port_env *env, struct vql_error *e)
@@ -355,7 +382,10 @@ static int make_parts(struct vql_port *p, const struct vql_port_params *params,
         p->log = *env->log;
         p->log.name = p->config.name;
         p->pool = env->pool;
-        rc = vql_offer_make(p->config.queue_pairs, p->config.features_off, &p->offer, e);
+        rc = vql_offer_make(p->config.queue_pairs, p->config.features_only, p->config.features_off,
+                            &p->offer, e);
+        if (rc == 0 && p->config.postcopy)
+                offer_postcopy(p);
         if (rc == 0)
                 rc = vql_journal_open(env->state_dir, p->config.name, &p->journal, e);
         if (rc == 0)

@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "port/journal.h"
 #include "port/ring.h"
+#include "port/timeline.h"
 #include "sw-fallback/uplink.h"
 #include "sw-fallback/worker.h"
 #include "vhost_user/connection.h"
@@ -45,7 +46,8 @@ struct vql_port_config {
         char *name, *socket, *uplink;
         enum vql_role role;
         unsigned int queue_pairs, uplink_queues, mtu;
-        uint64_t features_off;
+        uint64_t features_only, features_off;
+        bool postcopy;
 };
 
 struct vql_port {
@@ -78,6 +80,8 @@ struct vql_port {
 
         uint64_t connections;
         uint64_t connected_at_us, connected_tsc;
+        struct vql_timeline timeline;
+        uint64_t parked_at_us; /* the last time */
         char reason[VQL_TEXT_BYTES];
 };
 
@@ -112,6 +116,16 @@ void vql_port_park(struct vql_port *p);
 /* Build lanes from the rings that run, and attach them.  A ring whose kick fd cannot be waited for
  * fails the whole call, and the lanes that could be attached are. */
 int vql_port_resume(struct vql_port *p, struct vql_error *e);
+
+/* Microseconds from the connection to the first packet either way, as the worker that moved it saw
+ * its time-stamp counter; -1: none yet. */
+int64_t vql_port_first_packet_us(const struct vql_port *p);
+/* Note in the timeline how far the session is. */
+void vql_port_look(struct vql_port *p);
+
+/* A device's state, for sessions (handover.c). */
+int vql_port_save_state(void *host, uint8_t ret_bytes[VQL_STATE_MAX_BYTES], struct vql_error *e);
+int vql_port_load_state(void *host, const uint8_t *bytes, size_t n, struct vql_error *e);
 
 /* Wanted against actual (apply.c): what sessions call. */
 extern const struct vql_session_host vql_port_session_host;

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 
 #include "base/bits.h"
+#include "port/device_state.h"
 #include "virtqueue/features.h"
 #include "virtqueue/notify.h"
 
@@ -85,26 +86,30 @@ static int start_position(const struct vql_session *s, uint16_t index, const str
 {
         const bool packed = vql_has(s->features, VIRTIO_F_RING_PACKED);
         const struct vring_used *used = qp->area[VQL_AREA_DEVICE];
+        const struct vql_vring *v = &s->vring[index];
+        struct vql_cursor begin;
         int rc = 0;
 
         if (at)
-                qp->at = *at;
+                begin = *at;
         else
-                rc = vql_cursor_decode(session_base(&s->vring[index], packed), packed, qp->size,
-                                       &qp->at, e);
+                rc = vql_device_state_holds(s, index, e);
+        if (rc == 0 && !at)
+                rc = vql_cursor_decode(session_base(v, packed), packed, (uint16_t)v->num, &begin,
+                                       e);
         if (rc < 0)
                 return rc;
         if (!packed)
-                qp->at.used = __atomic_load_n(&used->idx, __ATOMIC_ACQUIRE);
-        qp->at.avail = qp->at.used;
-        qp->at.avail_wrap = qp->at.used_wrap;
-        return 0;
+                begin.used = __atomic_load_n(&used->idx, __ATOMIC_ACQUIRE);
+        return vql_queue_state_at(&begin, packed, (uint16_t)v->num, &qp->state, e);
 }
 
 void vql_ring_select(struct vql_ring *r, const struct vql_session *s)
 {
         r->q.log = vql_session_logging(s) ? s->log : NULL;
-        r->instance = vql_burst_select(&r->q);
+        if (!r->set)
+                r->set = vql_instance_set_best();
+        r->instance = vql_burst_select(&r->q, r->set);
 }
 
 int vql_ring_start(struct vql_ring *r, const struct vql_session *s, uint16_t index,
@@ -114,7 +119,6 @@ int vql_ring_start(struct vql_ring *r, const struct vql_session *s, uint16_t ind
         struct vql_queue_params qp = {
                 .features = s->features,
                 .index = index,
-                .size = (uint16_t)v->num,
                 .rx = index % 2 == 0,
                 .call_fd = v->call_fd,
         };
@@ -133,9 +137,9 @@ int vql_ring_start(struct vql_ring *r, const struct vql_session *s, uint16_t ind
         return 0;
 }
 
-struct vql_cursor vql_ring_stop(struct vql_ring *r)
+struct vql_queue_state vql_ring_stop(struct vql_ring *r)
 {
-        struct vql_cursor at = vql_queue_cursor(&r->q);
+        const struct vql_queue_state state = vql_queue_state_of(&r->q);
 
         if (r->state == VQL_RING_RUNNING)
                 vql_notify_enable(&r->q);
@@ -143,13 +147,13 @@ struct vql_cursor vql_ring_stop(struct vql_ring *r)
         r->q.position = NULL;
         r->q.log = NULL;
         vql_ring_move(r, VQL_RING_STOPPED);
-        return at;
+        return state;
 }
 
 int vql_ring_remap(struct vql_ring *r, const struct vql_session *s, uint16_t index,
                    struct vql_error *e)
 {
-        struct vql_queue_params qp = { .size = r->q.size };
+        struct vql_queue_params qp = { .index = index };
         int rc = translate(s, index, &qp, e);
 
         if (rc < 0)

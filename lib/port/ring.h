@@ -27,6 +27,7 @@ enum vql_ring_state {
 struct vql_ring {
         struct vql_queue q;
         const struct vql_instance *instance; /* NULL: never started */
+        const struct vql_instance_set *set;  /* where it is from */
         enum vql_ring_state state;
         uint32_t start_base; /* the session's raw base when the ring started */
         bool kick_owed;      /* a start or change happened: interrupt once on resume */
@@ -43,8 +44,8 @@ bool vql_ring_wanted(const struct vql_session *s, uint16_t index);
 int vql_ring_start(struct vql_ring *r, const struct vql_session *s, uint16_t index,
                    const struct vql_cursor *at, struct vql_error *e);
 
-/* Stop: the guest is asked to kick again.  Returns the position. */
-struct vql_cursor vql_ring_stop(struct vql_ring *r);
+/* Stop: the guest is asked to kick again.  Returns where the next owner goes on. */
+struct vql_queue_state vql_ring_stop(struct vql_ring *r);
 
 /* After a change of memory: point to the areas again.  Errors as start. */
 int vql_ring_remap(struct vql_ring *r, const struct vql_session *s, uint16_t index,

@@ -125,6 +125,7 @@ static const struct {
         [VQL_BODY_MEM_SLOT] = { 40, 40, decode_mem_slot },
         [VQL_BODY_LOG] = { 16, 16, decode_plain },
         [VQL_BODY_INFLIGHT] = { 20, 24, decode_inflight },
+        [VQL_BODY_DEVICE_STATE] = { 8, 8, decode_plain },
         [VQL_BODY_ANY] = { 0, VQL_MSG_MAX_BODY, decode_nothing },
 };
 

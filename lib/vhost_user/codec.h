@@ -27,7 +27,8 @@ enum vql_body {
         VQL_BODY_MEM_SLOT,  /* one region */
         VQL_BODY_LOG,
         VQL_BODY_INFLIGHT,
-        VQL_BODY_ANY, /* of a request that we never carry out: not looked at */
+        VQL_BODY_DEVICE_STATE, /* direction and phase */
+        VQL_BODY_ANY,          /* of a request that we never carry out: not looked at */
         VQL_BODY_COUNT,
 };
 
@@ -47,6 +48,7 @@ union vql_payload {
         struct vql_region_desc region;
         struct vql_wire_log log;
         struct vql_wire_inflight inflight;
+        struct vql_wire_device_state device_state;
 };
 
 /*

@@ -322,6 +322,7 @@ int vql_connection_new(const struct vql_connection_params *params,
         c->p = *params;
         c->out.fd = -1;
         sd_event_ref(c->p.loop);
+        c->p.session->loop = c->p.loop;
         err = sd_event_add_io(c->p.loop, &c->io, c->p.fd, EPOLLIN, on_io, c);
         if (err < 0)
                 goto fail;

@@ -31,6 +31,17 @@ vql_handler vql_handle_set_log_base, vql_handle_set_log_fd;
 vql_handler vql_handle_get_inflight_fd, vql_handle_set_inflight_fd;
 vql_finisher vql_finish_set_log_base;
 
+/* handlers_postcopy.c */
+vql_handler vql_handle_postcopy_advise, vql_handle_postcopy_listen, vql_handle_postcopy_end;
+vql_handler vql_handle_postcopy_placed;
+/* While the session listens: keep the table until the front-end knows where it is, and the address
+ * to tell it. */
+void vql_postcopy_announce(struct vql_call *c, struct vql_mem_table *t);
+uint64_t vql_postcopy_place(const struct vql_session *s, uint64_t gpa);
+
+/* handlers_state.c */
+vql_handler vql_handle_set_device_state_fd, vql_handle_check_device_state;
+
 /* refusals.c */
 vql_refuser vql_refuse_nothing_back; /* a reply without payload and descriptor */
 vql_refuser vql_refuse_zero, vql_refuse_one;

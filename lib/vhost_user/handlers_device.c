@@ -37,17 +37,22 @@ int vql_handle_reset_owner(struct vql_call *c)
 static void begin_reset(struct vql_call *c)
 {
         struct vql_session *s = c->s;
+        const bool begun = s->features_set; /* since the last reset */
 
         for (unsigned int i = 0; i < s->offer->max_rings; i++) {
                 struct vql_vring *v = &s->vring[i];
 
                 *v = (struct vql_vring){
                         .base = vql_call_position(v),
+                        .base_set = begun ? v->base_set : v->reset_num > 0,
+                        .reset_num = begun && !v->loaded ? v->num : v->reset_num,
                         .kick_fd = v->kick_fd,
                         .call_fd = v->call_fd,
                         .err_fd = v->err_fd,
                 };
         }
+        if (begun)
+                s->reset_features = s->features;
         s->features = 0;
         s->features_set = false;
         s->features_refused = false;
@@ -63,7 +68,10 @@ static void finish_reset(struct vql_call *c)
                 struct vql_vring *v = &c->s->vring[i];
 
                 v->reset_base = v->base;
+                if (!v->base_set)
+                        v->reset_num = 0;
                 v->base = 0;
+                v->base_set = false;
                 vql_fd_close(&v->kick_fd);
                 vql_fd_close(&v->call_fd);
                 vql_fd_close(&v->err_fd);

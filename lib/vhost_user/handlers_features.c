@@ -32,7 +32,7 @@ static const char *const protocol_feature_names[] = {
         [VQL_PF_SHMEM_MAP] = "SHMEM_MAP",
 };
 
-static const char *protocol_feature_name(unsigned int bit)
+const char *vql_protocol_feature_name(unsigned int bit)
 {
         const size_t n = sizeof(protocol_feature_names) / sizeof(protocol_feature_names[0]);
 
@@ -44,6 +44,7 @@ static unsigned int lowest(uint64_t set)
         return (unsigned int)__builtin_ctzll(set);
 }
 
+/* `vqlift compat check` says it in these words, too (tools/vqlift/compat.c). */
 static int refuse_bit(struct vql_error *e, unsigned int bit, const char *name, const char *why)
 {
         return vql_fail(e, EINVAL, "bit %u (%s) %s", bit, name ? name : "unknown", why);
@@ -134,8 +135,8 @@ static int check_dependencies(uint64_t wanted, struct vql_error *e)
 
                 if (vql_has(wanted, bit) && missing)
                         return vql_fail(e, EINVAL, "bit %u (%s) without bit %u (%s)", bit,
-                                        protocol_feature_name(bit), lowest(missing),
-                                        protocol_feature_name(lowest(missing)));
+                                        vql_protocol_feature_name(bit), lowest(missing),
+                                        vql_protocol_feature_name(lowest(missing)));
         }
         return 0;
 }
@@ -147,7 +148,7 @@ int vql_handle_set_protocol_features(struct vql_call *c)
         int err;
 
         if (surplus)
-                return refuse_bit(c->e, lowest(surplus), protocol_feature_name(lowest(surplus)),
+                return refuse_bit(c->e, lowest(surplus), vql_protocol_feature_name(lowest(surplus)),
                                   "is not offered");
         err = check_dependencies(wanted, c->e);
         if (err < 0)

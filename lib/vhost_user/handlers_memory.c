@@ -20,8 +20,16 @@ static int check_log_reach(const struct vql_session *s, const struct vql_mem_tab
                         (unsigned long long)end, (unsigned long long)s->log->size);
 }
 
-/* Make a table of these regions the wanted one. */
-static int replace_table(struct vql_call *c, struct vql_region *const regions[], size_t n)
+static bool listening(const struct vql_call *c)
+{
+        return c->s->postcopy == VQL_POSTCOPY_LISTENING;
+}
+
+enum purpose { ADD, REMOVE };
+
+/* Make a table of these regions the wanted one; in postcopy what is added must be watched first. */
+static int replace_table(struct vql_call *c, struct vql_region *const regions[], size_t n,
+                         enum purpose purpose)
 {
         struct vql_mem_table *t;
         int err = vql_mem_table_new(regions, n, &t, c->e);
@@ -33,10 +41,34 @@ static int replace_table(struct vql_call *c, struct vql_region *const regions[],
                 vql_mem_table_put(t);
                 return err;
         }
+        if (listening(c) && (purpose == ADD || c->s->arriving)) {
+                vql_postcopy_announce(c, t);
+                return 0;
+        }
         c->old.mem = c->s->mem;
         c->s->mem = t;
         c->changes |= VQL_CHANGE_MEMORY;
         return 0;
+}
+
+/* In postcopy the request comes back with our addresses in place of the front-end's. */
+static void reply_table(struct vql_call *c)
+{
+        struct vql_wire_mem_table w;
+
+        memcpy(&w, c->in->body, c->in->size);
+        for (uint32_t i = 0; i < c->body.table.n; i++)
+                w.region[i].uva = vql_postcopy_place(c->s, w.region[i].gpa);
+        vql_call_reply(c, &w, c->in->size);
+}
+
+static void reply_slot(struct vql_call *c)
+{
+        struct vql_wire_mem_slot w;
+
+        memcpy(&w, c->in->body, sizeof(w));
+        w.region.uva = vql_postcopy_place(c->s, w.region.gpa);
+        vql_call_reply(c, &w, sizeof(w));
 }
 
 int vql_handle_set_mem_table(struct vql_call *c)
@@ -49,24 +81,27 @@ int vql_handle_set_mem_table(struct vql_call *c)
                 err = vql_region_map(&c->body.table.region[i], c->in->fds[i], c->s->broken_fd,
                                      &regions[i], c->e);
         if (err == 0)
-                err = replace_table(c, regions, n);
+                err = replace_table(c, regions, n, ADD);
         for (uint32_t i = 0; i < n; i++)
                 vql_region_put(regions[i]);
+        if (err == 0 && listening(c))
+                reply_table(c);
         return err;
 }
 
-/* The regions of the table in use; returns their number. */
+/* The regions of the newest table; returns their number. */
 static size_t current_regions(const struct vql_session *s,
                               struct vql_region *regions[VQL_MEM_MAX_REGIONS])
 {
-        size_t n = s->mem ? vql_mem_table_count(s->mem) : 0;
+        const struct vql_mem_table *t = s->arriving ? s->arriving : s->mem;
+        size_t n = t ? vql_mem_table_count(t) : 0;
 
         for (size_t i = 0; i < n; i++)
-                regions[i] = vql_mem_table_region(s->mem, i);
+                regions[i] = vql_mem_table_region(t, i);
         return n;
 }
 
-int vql_handle_add_mem_reg(struct vql_call *c)
+static int add_region(struct vql_call *c)
 {
         struct vql_region *regions[VQL_MEM_MAX_REGIONS];
         size_t n = current_regions(c->s, regions);
@@ -83,8 +118,17 @@ int vql_handle_add_mem_reg(struct vql_call *c)
         if (err < 0)
                 return err;
         regions[n] = added;
-        err = replace_table(c, regions, n + 1);
+        err = replace_table(c, regions, n + 1, ADD);
         vql_region_put(added);
+        return err;
+}
+
+int vql_handle_add_mem_reg(struct vql_call *c)
+{
+        int err = add_region(c);
+
+        if (err == 0 && listening(c))
+                reply_slot(c);
         return err;
 }
 
@@ -111,5 +155,5 @@ int vql_handle_rem_mem_reg(struct vql_call *c)
         if (!vql_region_retract(regions[at]))
                 return 0;
         memmove(&regions[at], &regions[at + 1], (n - at - 1) * sizeof(regions[0]));
-        return replace_table(c, regions, n - 1);
+        return replace_table(c, regions, n - 1, REMOVE);
 }

@@ -52,6 +52,7 @@ int vql_handle_set_vring_base(struct vql_call *c)
                 return -EINVAL;
         v->base = c->body.state.num;
         v->base_set = true;
+        v->loaded = false;
         c->changes |= VQL_CHANGE_RING;
         return 0;
 }
@@ -75,7 +76,6 @@ void vql_finish_get_vring_base(struct vql_call *c, int err)
 
         vql_fd_close(&v->kick_fd);
         v->kick_set = false;
-        v->base_set = false;
         if (err == 0)
                 vql_call_reply(c, &reply, sizeof(reply));
 }

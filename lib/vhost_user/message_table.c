@@ -54,6 +54,12 @@ static const struct vql_request requests[VQL_REQ_COUNT] = {
             .handle = vql_handle_add_mem_reg),
         ROW(REM_MEM_REG, MEM_SLOT, IGNORED, PF_CONFIGURE_MEM_SLOTS, ACK,
             .handle = vql_handle_rem_mem_reg),
+        ROW(POSTCOPY_ADVISE, NONE, NONE, PF_PAGEFAULT, OWN, .handle = vql_handle_postcopy_advise,
+            .refuse = vql_refuse_nothing_back),
+        ROW(POSTCOPY_LISTEN, NONE, NONE, PF_PAGEFAULT, ALWAYS_ACK,
+            .handle = vql_handle_postcopy_listen),
+        ROW(POSTCOPY_END, NONE, NONE, PF_PAGEFAULT, ALWAYS_ACK, .handle = vql_handle_postcopy_end),
+
         ROW(SET_LOG_BASE, LOG, ONE, PF_LOG_SHMFD, ACK, .handle = vql_handle_set_log_base,
             .finish = vql_finish_set_log_base),
         ROW(SET_LOG_FD, NONE, ONE, NEED_NOTHING, ACK, .handle = vql_handle_set_log_fd),
@@ -61,6 +67,11 @@ static const struct vql_request requests[VQL_REQ_COUNT] = {
             .handle = vql_handle_get_inflight_fd, .refuse = vql_refuse_same_size),
         ROW(SET_INFLIGHT_FD, INFLIGHT, ONE, PF_INFLIGHT_SHMFD, ACK,
             .handle = vql_handle_set_inflight_fd),
+
+        ROW(SET_DEVICE_STATE_FD, DEVICE_STATE, ONE, PF_DEVICE_STATE, OWN,
+            .handle = vql_handle_set_device_state_fd, .refuse = vql_refuse_device_state),
+        ROW(CHECK_DEVICE_STATE, NONE, NONE, PF_DEVICE_STATE, OWN,
+            .handle = vql_handle_check_device_state, .refuse = vql_refuse_one),
 
         /* QEMU up to version 8 enables rings before it has sent SET_FEATURES. */
         ROW(SET_VRING_NUM, STATE, NONE, NEED_NOTHING, ACK, .handle = vql_handle_set_vring_num),
@@ -85,19 +96,33 @@ static const struct vql_request requests[VQL_REQ_COUNT] = {
         ROW_NEVER(CREATE_CRYPTO_SESSION, PF_CRYPTO_SESSION, OWN,
                   .refuse = vql_refuse_crypto_session),
         ROW_NEVER(CLOSE_CRYPTO_SESSION, PF_CRYPTO_SESSION, ACK),
-        ROW_NEVER(POSTCOPY_ADVISE, PF_PAGEFAULT, OWN, .refuse = vql_refuse_nothing_back),
-        ROW_NEVER(POSTCOPY_LISTEN, PF_PAGEFAULT, ALWAYS_ACK),
-        ROW_NEVER(POSTCOPY_END, PF_PAGEFAULT, ALWAYS_ACK),
         ROW_NEVER(GPU_SET_SOCKET, NEED_NOTHING, ACK),
         ROW_NEVER(GET_SHARED_OBJECT, PF_SHARED_OBJECT, OWN, .refuse = vql_refuse_same_size),
-        ROW_NEVER(SET_DEVICE_STATE_FD, PF_DEVICE_STATE, OWN, .refuse = vql_refuse_device_state),
-        ROW_NEVER(CHECK_DEVICE_STATE, PF_DEVICE_STATE, OWN, .refuse = vql_refuse_one),
         ROW_NEVER(GET_SHMEM_CONFIG, PF_SHMEM_MAP, OWN, .refuse = vql_refuse_shmem_config),
+};
+
+/*
+ * In postcopy the request that maps memory is answered with our addresses, and the front-end then
+ * says whether it took them, in a message that has the number of that request.
+ */
+static const struct vql_request postcopy_placed = {
+        .name = "memory's addresses",
+        .body = VQL_BODY_U64,
+        .need = VQL_PF_PAGEFAULT,
+        .handle = vql_handle_postcopy_placed,
 };
 
 const struct vql_request *vql_request_find(uint32_t id)
 {
         return id < VQL_REQ_COUNT && requests[id].name ? &requests[id] : NULL;
+}
+
+const struct vql_request *vql_request_of(const struct vql_session *s, const struct vql_msg_in *in)
+{
+        if (s->postcopy == VQL_POSTCOPY_LISTENING && in->size == sizeof(uint64_t) &&
+            (in->request == VQL_REQ_SET_MEM_TABLE || in->request == VQL_REQ_ADD_MEM_REG))
+                return &postcopy_placed;
+        return vql_request_find(in->request);
 }
 
 unsigned int vql_request_fds(const struct vql_request *r, const union vql_payload *body)

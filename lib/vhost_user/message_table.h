@@ -50,6 +50,8 @@ struct vql_request {
 
 /* NULL: no request has that number. */
 const struct vql_request *vql_request_find(uint32_t id);
+/* The request that a message is, to a session in this state. */
+const struct vql_request *vql_request_of(const struct vql_session *s, const struct vql_msg_in *in);
 
 /* How many descriptors a checked message must have; VQL_FDS_IGNORED has no answer. */
 unsigned int vql_request_fds(const struct vql_request *r, const union vql_payload *body);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/bits.h"
 #include "base/fd.h"
@@ -25,6 +26,7 @@ void vql_session_init(struct vql_session *s, const struct vql_offer *offer,
                 .log_to = log_to,
                 .broken_fd = broken_fd,
                 .backend_fd = -1,
+                .fault_fd = -1,
         };
         for (unsigned int i = 0; i < VQL_MAX_RINGS; i++) {
                 s->vring[i].kick_fd = -1;
@@ -41,6 +43,9 @@ void vql_session_fini(struct vql_session *s)
                 vql_fd_close(&s->vring[i].err_fd);
         }
         vql_fd_close(&s->backend_fd);
+        vql_session_end_postcopy(s);
+        vql_transfer_free(s->transfer);
+        s->transfer = NULL;
         vql_mem_table_put(s->mem);
         s->mem = NULL;
         vql_dirty_log_unmap(s->log);
@@ -118,6 +123,8 @@ static int answer(struct vql_call *c, const struct vql_request *r, enum outcome 
                 r->refuse(c);
                 return 0;
         }
+        if (c->out->present)
+                return 0; /* the handler's reply takes the place of an ack */
         if (rule == VQL_REPLY_ALWAYS_ACK || vql_call_wants_ack(c)) {
                 vql_call_reply_u64(c, outcome != DONE);
                 return 0;
@@ -150,16 +157,25 @@ static void log_refusal(struct vql_session *s, const char *text)
                 s->refusals == LOGGED_REFUSALS ? " (further refusals are not logged)" : "");
 }
 
+static uint64_t now_us(void)
+{
+        struct timespec t;
+
+        clock_gettime(CLOCK_MONOTONIC, &t);
+        return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
 int vql_session_handle(struct vql_session *s, struct vql_msg_in *in, struct vql_msg_out *out,
                        struct vql_error *e)
 {
-        const struct vql_request *r = vql_request_find(in->request);
+        const struct vql_request *r = vql_request_of(s, in);
         struct vql_error what = { .text = "" };
         struct vql_call c = { .s = s, .in = in, .out = out, .e = &what, .old = { .fd = -1 } };
         enum outcome outcome = UNSUPPORTED;
         int err;
 
-        s->messages++;
+        if (s->messages++ == 0)
+                s->first_message = now_us();
         out->present = false;
         out->fd = -1;
         if (r)

@@ -18,12 +18,14 @@
 #include "base/log.h"
 #include "memory/dirty_log.h"
 #include "memory/memory.h"
+#include "vhost_user/transfer.h"
 #include "virtqueue/inflight.h"
 
 enum {
         VQL_MAX_RINGS = 256, /* 128 queue pairs; also what 8 bits of index can name */
         VQL_MTU_MIN = 68,
         VQL_MTU_MAX = 65535,
+        VQL_STATE_MAX_BYTES = 8192, /* of a device */
 };
 
 /* Protocol feature bits (vhost-user specification, "Protocol features"). */
@@ -55,12 +57,15 @@ enum vql_protocol_feature {
 
 /* One ring as the front-end wants it.  File descriptors are the session's; -1 means none. */
 struct vql_vring {
-        uint32_t num;        /* SET_VRING_NUM; 0: not yet */
-        uint32_t base;       /* SET_VRING_BASE, raw: decoded when the ring starts */
-        uint32_t reset_base; /* where a device reset stopped it: GET_VRING_BASE may still ask */
+        uint32_t num;  /* SET_VRING_NUM; 0: not yet */
+        uint32_t base; /* SET_VRING_BASE, raw: decoded when the ring starts */
+        /* What the front-end may still ask for after a device reset: where that stopped the ring,
+         * and how large it was; 0: it stood nowhere.  A device state that was loaded tells both. */
+        uint32_t reset_base, reset_num;
         uint64_t desc_uva, avail_uva, used_uva, log_gpa; /* SET_VRING_ADDR */
         int kick_fd, call_fd, err_fd;
         bool addr_set, base_set;
+        bool loaded;   /* base is of a device state, and holds for a ring of its size */
         bool log;      /* VHOST_VRING_F_LOG */
         bool kick_set; /* SET_VRING_KICK came, with or without fd */
         bool enabled;  /* SET_VRING_ENABLE, or no PROTOCOL_FEATURES */
@@ -76,6 +81,13 @@ enum vql_change {
         VQL_CHANGE_RING_STOP = 1 << 5, /* GET_VRING_BASE: vring[ring] must stop and tell its base */
         VQL_CHANGE_INFLIGHT = 1 << 6,  /* session->inflight replaced */
         VQL_CHANGE_CALL = 1 << 7,      /* vring[ring].call_fd alone: never restarts a ring */
+};
+
+/* Postcopy migration to here, as its messages say. */
+enum vql_postcopy {
+        VQL_POSTCOPY_NONE,
+        VQL_POSTCOPY_ADVISED,   /* the front-end has our userfaultfd */
+        VQL_POSTCOPY_LISTENING, /* memory that is mapped now is watched before it is used */
 };
 
 struct vql_session;
@@ -94,6 +106,10 @@ struct vql_session_host {
         int (*send_rarp)(void *host, const uint8_t mac[6], struct vql_error *e);
         /* -ERANGE: not an MTU that the uplink can carry. */
         int (*set_mtu)(void *host, uint16_t mtu, struct vql_error *e);
+        /* Write the device's state down: the number of bytes.  -EBUSY: a ring is not stopped. */
+        int (*save_state)(void *host, uint8_t ret_bytes[VQL_STATE_MAX_BYTES], struct vql_error *e);
+        /* Check a state as it came, all of it, and only then give it to the session's rings. */
+        int (*load_state)(void *host, const uint8_t *bytes, size_t n, struct vql_error *e);
 };
 
 /* What a port offers; constant for the life of a session. */
@@ -111,11 +127,13 @@ struct vql_session {
         const struct vql_log *log_to;
         int broken_fd; /* handed to vql_region_map(); borrowed */
 
-        uint64_t messages;     /* handled so far */
-        unsigned int refusals; /* of these; only the first few are logged */
+        uint64_t messages;      /* handled so far */
+        uint64_t first_message; /* when that was: microseconds of the monotonic clock */
+        unsigned int refusals;  /* of these; only the first few are logged */
 
         uint64_t features;          /* acknowledged by SET_FEATURES */
         uint64_t protocol_features; /* acknowledged by SET_PROTOCOL_FEATURES */
+        uint64_t reset_features;    /* that go with the rings' reset_base */
         bool features_set;
         bool features_refused; /* the last SET_FEATURES was: FEATURES_OK is not granted */
         bool owned;            /* SET_OWNER */
@@ -123,10 +141,16 @@ struct vql_session {
         uint16_t mtu;          /* NET_SET_MTU, or 0 */
         int backend_fd;        /* SET_BACKEND_REQ_FD, or -1 */
 
-        struct vql_mem_table *mem;     /* NULL: no memory yet */
-        struct vql_dirty_log *log;     /* NULL: no SET_LOG_BASE */
-        struct vql_inflight *inflight; /* NULL: none */
+        struct vql_mem_table *mem; /* NULL: no memory yet */
+        enum vql_postcopy postcopy;
+        int fault_fd;                   /* our userfaultfd while there is postcopy, or -1 */
+        struct vql_mem_table *arriving; /* postcopy: mapped, but not watched yet; or NULL */
+        struct vql_dirty_log *log;      /* NULL: no SET_LOG_BASE */
+        struct vql_inflight *inflight;  /* NULL: none */
         uint16_t inflight_queues;
+        sd_event *loop;                /* its connection's; NULL: it has none */
+        struct vql_transfer *transfer; /* of the device's state, the last one; or NULL */
+        enum vql_direction direction;  /* of that */
 
         struct vql_vring vring[VQL_MAX_RINGS];
 };
@@ -138,6 +162,12 @@ void vql_session_init(struct vql_session *s, const struct vql_offer *offer,
 
 /* Let go of everything: fds closed, memory put.  The host has stopped all rings before. */
 void vql_session_fini(struct vql_session *s);
+
+/*
+ * No page of the guest is waited for any more.  When a front-end goes away in the middle of
+ * postcopy this comes first: who waits for a page could not be parked.
+ */
+void vql_session_end_postcopy(struct vql_session *s);
 
 /* Has the front-end acknowledged LOG_ALL and given a log? */
 bool vql_session_logging(const struct vql_session *s);
@@ -169,6 +199,8 @@ struct vql_msg_out {
 int vql_session_handle(struct vql_session *s, struct vql_msg_in *in, struct vql_msg_out *out,
                        struct vql_error *e);
 
+/* The name of a protocol feature, "LOG_SHMFD", or NULL. */
+const char *vql_protocol_feature_name(unsigned int bit);
 /* The name of a front-end request, "SET_MEM_TABLE", or NULL. */
 const char *vql_request_name(uint32_t request);
 

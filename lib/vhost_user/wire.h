@@ -122,8 +122,12 @@ enum {
         VQL_WIRE_VRING_NO_FD = 1 << 8,
 };
 
+struct vql_wire_device_state {
+        uint32_t direction, phase;
+} VQL_WIRE;
+
 /* SET_DEVICE_STATE_FD's reply: an error in bits 0-7, and bit 8 for "no descriptor returned". */
-enum { VQL_WIRE_STATE_REFUSED = 0x101 };
+enum { VQL_WIRE_STATE_NO_FD = 0x100, VQL_WIRE_STATE_REFUSED = 0x101 };
 
 /* GET_SHMEM_CONFIG's reply. */
 struct vql_wire_shmem_config {
@@ -139,6 +143,7 @@ static_assert(sizeof(struct vql_wire_mem_table) == 8 + 8 * 32, "memory table");
 static_assert(sizeof(struct vql_wire_mem_slot) == 40, "single memory region");
 static_assert(sizeof(struct vql_wire_log) == 16, "log");
 static_assert(sizeof(struct vql_wire_inflight) == 24, "in-flight description");
+static_assert(sizeof(struct vql_wire_device_state) == 8, "device state");
 static_assert(sizeof(struct vql_wire_shmem_config) == 2056, "shared memory configuration");
 
 #endif

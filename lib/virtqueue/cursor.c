@@ -52,6 +52,18 @@ int vql_cursor_decode(uint32_t num, bool packed, uint16_t size, struct vql_curso
         return 0;
 }
 
+int vql_position_read(uint64_t word, uint16_t size, struct vql_cursor ret_cursors[2])
+{
+        const uint16_t slot[2] = { (uint16_t)word, (uint16_t)(word >> 16) };
+        const uint8_t wrap[2] = { (uint8_t)(word >> 32), (uint8_t)(word >> 40) };
+
+        if (slot[0] >= size || slot[1] >= size || wrap[0] > 1 || wrap[1] > 1)
+                return -EBADMSG;
+        for (int i = 0; i < 2; i++)
+                ret_cursors[i] = (struct vql_cursor){ slot[i], slot[i], wrap[i], wrap[i] };
+        return 0;
+}
+
 int vql_ring_size_check(uint32_t num, bool packed, struct vql_error *e)
 {
         if (num == 0 || num > VQL_QUEUE_MAX_SIZE)

@@ -37,6 +37,22 @@ int vql_cursor_decode(uint32_t num, bool packed, uint16_t size, struct vql_curso
                       struct vql_error *e);
 
 /*
+ * The record of a packed ring's position around a publication, one word, so that it is never half
+ * written: bits 0-15 the slot behind what is being published, 16-31 the slot before it, 32 and 40
+ * their wrap counters.  It is what the in-flight region has at this place (vhost-user
+ * specification, "Inflight I/O tracking": used_idx, old_used_idx, used_wrap_counter,
+ * old_used_wrap_counter).  Both halves are equal between publications.
+ */
+static inline uint64_t vql_position_word(uint16_t slot, uint8_t wrap, uint16_t old,
+                                         uint8_t old_wrap)
+{
+        return slot | (uint64_t)old << 16 | (uint64_t)wrap << 32 | (uint64_t)old_wrap << 40;
+}
+
+/* A record's two positions, [0] behind and [1] before the publication.  -EBADMSG: impossible. */
+int vql_position_read(uint64_t word, uint16_t size, struct vql_cursor ret_cursors[2]);
+
+/*
  * Check a ring size: 1 to 32768, and a power of two for split (virtio 1.2, 2.7).  -EINVAL.
  */
 int vql_ring_size_check(uint32_t num, bool packed, struct vql_error *e);

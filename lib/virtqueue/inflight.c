@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "memory/file_map.h"
+#include "virtqueue/ring.h"
 
 enum { INFLIGHT_ALIGN = 64, INFLIGHT_VERSION = 1, INFLIGHT_MAX_QUEUES = 256 };
 
@@ -50,11 +51,17 @@ struct packed_queue {
         uint16_t desc_num;
         uint16_t free_head;
         uint16_t old_free_head;
-        uint16_t used_idx;
-        uint16_t old_used_idx;
-        uint8_t used_wrap;
-        uint8_t old_used_wrap;
-        uint8_t pad[10];
+        union {
+                uint64_t position; /* all four as one word: vql_position_word() */
+                struct {
+                        uint16_t used_idx;
+                        uint16_t old_used_idx;
+                        uint8_t used_wrap;
+                        uint8_t old_used_wrap;
+                        uint8_t pad[2];
+                };
+        };
+        uint8_t reserved[8];
         struct packed_desc desc[];
 };
 
@@ -206,10 +213,7 @@ static void settle_packed(struct packed_queue *p, uint16_t n, const struct vql_c
         }
         STORE(p->free_head, 0);
         STORE(p->old_free_head, 0);
-        STORE(p->used_idx, c->used);
-        STORE(p->old_used_idx, c->used);
-        STORE(p->used_wrap, c->used_wrap);
-        STORE(p->old_used_wrap, c->used_wrap);
+        STORE(p->position, vql_position_word(c->used, c->used_wrap, c->used, c->used_wrap));
 }
 
 /*
@@ -294,8 +298,8 @@ static int read_packed(const struct packed_queue *p, uint16_t desc_num, uint16_t
         return 0;
 }
 
-int vql_inflight_read(const struct vql_inflight *f, uint16_t q, uint16_t size,
-                      struct vql_cursor *ret_cursor)
+/* The number of entries of queue q, or -ENODATA, -EBADMSG. */
+static int count_entries(const struct vql_inflight *f, uint16_t q, uint16_t size)
 {
         const struct split_queue *head = queue_at(f, q);
         uint16_t version, desc_num;
@@ -309,7 +313,190 @@ int vql_inflight_read(const struct vql_inflight *f, uint16_t q, uint16_t size,
         /* Front-ends ask for a region for the largest queue; the ring may be smaller. */
         if (version != INFLIGHT_VERSION || desc_num < size || desc_num > f->queue_size)
                 return -EBADMSG;
+        return desc_num;
+}
+
+int vql_inflight_read(const struct vql_inflight *f, uint16_t q, uint16_t size,
+                      struct vql_cursor *ret_cursor)
+{
+        const int desc_num = count_entries(f, q, size);
+
+        if (desc_num < 0)
+                return desc_num;
         if (f->packed)
-                return read_packed(queue_at(f, q), desc_num, size, ret_cursor);
-        return read_split(head, desc_num, size, ret_cursor);
+                return read_packed(queue_at(f, q), (uint16_t)desc_num, size, ret_cursor);
+        return read_split(queue_at(f, q), (uint16_t)desc_num, size, ret_cursor);
+}
+
+uint64_t *vql_inflight_position(struct vql_inflight *f, uint16_t q)
+{
+        struct packed_queue *p = f->packed ? queue_at(f, q) : NULL;
+
+        return p ? &p->position : NULL;
+}
+
+/* ---- after a cut ---- */
+
+/* The last batch is linked from last_batch_head on; what was published of it is not in flight. */
+static void recover_split(struct split_queue *s, uint16_t desc_num, uint16_t used_idx)
+{
+        uint16_t left = (uint16_t)(used_idx - LOAD(s->used_idx));
+        uint16_t at = LOAD(s->last_batch_head);
+
+        if (left > desc_num)
+                left = desc_num;
+        for (; left > 0 && at < desc_num; left--) {
+                STORE(s->desc[at].inflight, 0);
+                at = LOAD(s->desc[at].next);
+        }
+        STORE(s->used_idx, used_idx);
+}
+
+static int recover_packed(struct packed_queue *p, uint16_t desc_num,
+                          const struct vql_inflight_ring *ring)
+{
+        struct vql_cursor c[2], *holds = &c[1];
+        uint16_t at;
+
+        if (vql_position_read(LOAD(p->position), ring->size, c) < 0)
+                return -EBADMSG;
+        if (vql_packed_is_used(LOAD(ring->desc[c[1].used].flags), c[1].used_wrap))
+                holds = &c[0];
+        if (holds == &c[0])
+                STORE(p->old_free_head, LOAD(p->free_head));
+        else
+                STORE(p->free_head, LOAD(p->old_free_head));
+        STORE(p->position,
+              vql_position_word(holds->used, holds->used_wrap, holds->used, holds->used_wrap));
+        /* What is on the free list is not in flight; the list is hostile and may be a circle. */
+        at = LOAD(p->free_head);
+        for (uint16_t left = desc_num; left > 0 && at < desc_num; left--) {
+                STORE(p->desc[at].inflight, 0);
+                at = LOAD(p->desc[at].next);
+        }
+        return 0;
+}
+
+int vql_inflight_recover(struct vql_inflight *f, uint16_t q, const struct vql_inflight_ring *ring)
+{
+        const int desc_num = count_entries(f, q, ring->size);
+
+        if (desc_num < 0)
+                return desc_num;
+        if (f->packed)
+                return recover_packed(queue_at(f, q), (uint16_t)desc_num, ring);
+        recover_split(queue_at(f, q), (uint16_t)desc_num, ring->used_idx);
+        return 0;
+}
+
+/* ---- what is in flight ---- */
+
+static int by_counter(const void *a, const void *b)
+{
+        const struct vql_inflight_chain *x = a, *y = b;
+
+        return (x->counter > y->counter) - (x->counter < y->counter);
+}
+
+/* Entry i as a chain; false: it is not in flight. */
+static bool read_chain(const void *queue, bool packed, uint16_t i, uint16_t desc_num,
+                       struct vql_inflight_chain *c)
+{
+        const struct split_queue *s = queue;
+        const struct packed_queue *p = queue;
+        uint16_t last;
+
+        *c = (struct vql_inflight_chain){ .entry = i, .id = i, .slots = 1 };
+        if (!packed) {
+                c->counter = LOAD(s->desc[i].counter);
+                return LOAD(s->desc[i].inflight);
+        }
+        c->counter = LOAD(p->desc[i].counter);
+        c->slots = LOAD(p->desc[i].num);
+        last = LOAD(p->desc[i].last);
+        c->id = last < desc_num ? LOAD(p->desc[last].id) : UINT16_MAX;
+        return LOAD(p->desc[i].inflight);
+}
+
+static int list_chains(const void *queue, bool packed, uint16_t desc_num, uint16_t size,
+                       struct vql_inflight_chain *chains)
+{
+        unsigned int slots = 0;
+        int n = 0;
+
+        for (uint16_t i = 0; i < desc_num; i++) {
+                if (!read_chain(queue, packed, i, desc_num, &chains[n]))
+                        continue;
+                slots += chains[n].slots;
+                if (chains[n].id >= size || chains[n].slots == 0 || slots > size)
+                        return -EBADMSG;
+                n++;
+        }
+        qsort(chains, (size_t)n, sizeof(*chains), by_counter);
+        return n;
+}
+
+int vql_inflight_list(const struct vql_inflight *f, uint16_t q, uint16_t size,
+                      struct vql_inflight_chain **ret_chains)
+{
+        const int desc_num = count_entries(f, q, size);
+        struct vql_inflight_chain *chains;
+        int n;
+
+        if (desc_num < 0)
+                return desc_num;
+        chains = calloc((size_t)desc_num + 1, sizeof(*chains));
+        if (!chains)
+                return -ENOMEM;
+        n = list_chains(queue_at(f, q), f->packed, (uint16_t)desc_num, size, chains);
+        if (n < 0)
+                free(chains);
+        else
+                *ret_chains = chains;
+        return n;
+}
+
+/* Entries were checked when they were listed; a front-end that changes them meanwhile can make us
+ * write no further than its own region. */
+static void return_split(struct split_queue *s, const struct vql_inflight_chain *chains, uint16_t n)
+{
+        for (uint16_t i = 0; i < n; i++) {
+                STORE(s->desc[chains[i].entry].next, LOAD(s->last_batch_head));
+                STORE(s->last_batch_head, chains[i].entry);
+        }
+}
+
+static void return_packed(struct packed_queue *p, uint16_t desc_num, uint16_t size,
+                          const struct vql_inflight_chain *chains, uint16_t n)
+{
+        struct vql_cursor c[2];
+        uint32_t slot;
+
+        if (vql_position_read(LOAD(p->position), size, c) < 0)
+                return;
+        slot = c[1].used;
+        for (uint16_t i = 0; i < n; i++) {
+                const uint16_t last = LOAD(p->desc[chains[i].entry].last);
+
+                if (last < desc_num)
+                        STORE(p->desc[last].next, LOAD(p->free_head));
+                STORE(p->free_head, chains[i].entry);
+                slot += chains[i].slots;
+        }
+        c[0].used_wrap = c[1].used_wrap ^ (slot >= size);
+        c[0].used = (uint16_t)(slot >= size ? slot - size : slot);
+        STORE(p->position, vql_position_word(c[0].used, c[0].used_wrap, c[1].used, c[1].used_wrap));
+}
+
+void vql_inflight_return(struct vql_inflight *f, uint16_t q, uint16_t size,
+                         const struct vql_inflight_chain *chains, uint16_t n)
+{
+        void *queue = queue_at(f, q);
+
+        if (!queue)
+                return;
+        if (f->packed)
+                return_packed(queue, f->queue_size, size, chains, n);
+        else
+                return_split(queue, chains, n);
 }

@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <linux/virtio_ring.h>
+
 #include "base/error.h"
 #include "virtqueue/cursor.h"
 
@@ -49,6 +51,51 @@ void vql_inflight_unmap(struct vql_inflight *f); /* NULL is fine */
  * No effect if q is outside the region.
  */
 void vql_inflight_settle(struct vql_inflight *f, uint16_t q, const struct vql_cursor *c);
+
+/*
+ * Where the datapath records publications of packed queue q (vql_position_word()), or NULL: a split
+ * queue needs no such place (its used index tells), or q is outside the region.  Ours is a device
+ * that takes and returns buffers in order, within one burst: what it took and did not return is
+ * taken again, so that no buffer is ever marked as in flight by it.
+ */
+uint64_t *vql_inflight_position(struct vql_inflight *f, uint16_t q);
+
+/* What is known of the ring that an in-flight region describes, as it is found. */
+struct vql_inflight_ring {
+        uint16_t size;
+        uint16_t used_idx;                    /* split */
+        const struct vring_packed_desc *desc; /* packed */
+};
+
+/*
+ * Finish or undo the batch in the middle of which a back-end was cut, as the specification tells.
+ * To be called before vql_inflight_read() and vql_inflight_list().  0, -ENODATA or -EBADMSG as
+ * there.
+ */
+int vql_inflight_recover(struct vql_inflight *f, uint16_t q, const struct vql_inflight_ring *ring);
+
+/* A chain that a back-end took and never returned. */
+struct vql_inflight_chain {
+        uint64_t counter; /* of the moment when it was taken */
+        uint16_t entry;   /* of the region */
+        uint16_t id;      /* split: head; packed: buffer id */
+        uint16_t slots;   /* packed: of the ring; split: 1 */
+};
+
+/*
+ * The chains in flight, in the order in which they were taken; the caller frees them.  The number,
+ * -ENOMEM, or -EBADMSG for what cannot be.
+ */
+int vql_inflight_list(const struct vql_inflight *f, uint16_t q, uint16_t size,
+                      struct vql_inflight_chain **ret_chains);
+
+/*
+ * These n chains are about to be returned to a ring of `size`, by one publication that the caller
+ * does not record; behind it, vql_inflight_recover() finishes the batch.  Whoever finds the region
+ * between knows by the ring whether they were.
+ */
+void vql_inflight_return(struct vql_inflight *f, uint16_t q, uint16_t size,
+                         const struct vql_inflight_chain *chains, uint16_t n);
 
 /*
  * Read queue q's position back, for a ring of `size`.  0 and a checked cursor, whose avail is ahead

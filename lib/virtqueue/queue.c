@@ -28,14 +28,14 @@ void vql_queue_init(struct vql_queue *q, const struct vql_queue_params *p)
         bool modern = vql_has(p->features, VIRTIO_F_VERSION_1) ||
                       vql_has(p->features, VIRTIO_NET_F_MRG_RXBUF);
 
-        q->size = p->size;
+        q->size = p->state.size;
         q->hdr_len = modern ? HDR_MODERN : HDR_LEGACY;
         q->fault = VQL_FAULT_NONE;
         q->call_fd = p->call_fd;
-        q->last_avail = p->at.avail;
-        q->last_used = p->at.used;
-        q->avail_wrap = p->at.avail_wrap;
-        q->used_wrap = p->at.used_wrap;
+        q->last_avail = p->state.at.avail;
+        q->last_used = p->state.at.used;
+        q->avail_wrap = p->state.at.avail_wrap;
+        q->used_wrap = p->state.at.used_wrap;
         q->unsignalled = 0;
         q->signalled_valid = false;
         q->event_idx = vql_has(p->features, VIRTIO_RING_F_EVENT_IDX);
@@ -58,6 +58,17 @@ struct vql_cursor vql_queue_cursor(const struct vql_queue *q)
                 .used = q->last_used,
                 .avail_wrap = q->avail_wrap,
                 .used_wrap = q->used_wrap,
+        };
+}
+
+struct vql_queue_state vql_queue_state_of(const struct vql_queue *q)
+{
+        return (struct vql_queue_state){
+                .version = VQL_QUEUE_STATE_VERSION,
+                .size = q->size,
+                .packed = q->packed,
+                .at = vql_queue_cursor(q),
+                .owes_signal = true,
         };
 }
 

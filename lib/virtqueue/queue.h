@@ -20,7 +20,7 @@
 
 #include "memory/dirty_log.h"
 #include "memory/memory.h"
-#include "virtqueue/cursor.h"
+#include "virtqueue/queue_state.h"
 #include "virtqueue/ring.h"
 
 enum { VQL_CACHE_LINE = 64 };
@@ -103,7 +103,7 @@ struct vql_queue {
         bool event_idx;
         bool notify_off; /* the guest was told not to kick */
         VQL_QUEUE_HOT_COUNTERS(VQL_COUNTER_FIELD)
-        uint32_t *position; /* [0] before, [1] after each packed publication, or NULL */
+        uint64_t *position; /* packed: where publications are recorded (cursor.h), or NULL */
 
         /* ---- lines 2 and 3: seldom touched ---- */
         _Alignas(VQL_CACHE_LINE) const
@@ -128,19 +128,21 @@ struct vql_queue_params {
         uint64_t desc_gpa, device_gpa;
         const struct vql_mem_table *mem;
         uint64_t features;
-        struct vql_cursor at;
-        uint16_t index, size;
+        struct vql_queue_state state; /* checked: queue_state.h */
+        uint16_t index;
         bool rx;
         int call_fd;
 };
 
 /*
- * Make a queue ready to run at params->at, keeping its counters.  The caller then selects the burst
- * instance (sw-fallback/burst.h).  The first publication signals whatever the guest wishes.
+ * Make a queue ready to run from params->state, keeping its counters.  The caller then selects the
+ * burst instance (sw-fallback/burst.h).  The first publication signals whatever the guest wishes.
  */
 void vql_queue_init(struct vql_queue *q, const struct vql_queue_params *params);
 
-/* The position, canonical between bursts. */
+/* Where the next owner goes on; nothing is in flight between bursts. */
+struct vql_queue_state vql_queue_state_of(const struct vql_queue *q);
+/* The position in it. */
 struct vql_cursor vql_queue_cursor(const struct vql_queue *q);
 
 /* New table, same addresses: point to the areas again.  Only while no worker has the queue. */

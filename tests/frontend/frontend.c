@@ -309,7 +309,7 @@ int fe_frontend_start_ring(struct fe_frontend *fe, unsigned int i)
         if (err < 0)
                 return err;
         err = fe_set_state(l, FE_SET_VRING_NUM, i, fe_driver_params(r->driver)->size);
-        if (err == 0)
+        if (err == 0 && !fe->setup.no_base)
                 err = fe_set_state(l, FE_SET_VRING_BASE, i, start_base(fe, r->driver));
         if (err == 0)
                 err = fe_frontend_send_addr(fe, i, false);

@@ -55,6 +55,7 @@ struct fe_setup {
         bool no_kick_fd;     /* SET_VRING_KICK without fd: the back-end polls */
         bool no_call_fd;     /* SET_VRING_CALL without fd: we poll */
         bool forgets_packed; /* hand over the initial position of packed rings, as QEMU 7.2 does */
+        bool no_base;        /* no SET_VRING_BASE: a device state told the positions */
         bool inflight;       /* GET_INFLIGHT_FD and SET_INFLIGHT_FD, if negotiated */
         unsigned int enable; /* queue pairs to enable; 0: all */
         uint16_t mtu;        /* NET_SET_MTU if not 0 */
@@ -71,7 +72,7 @@ struct fe_setup {
         (FE_BIT(FE_P_MQ) | FE_BIT(FE_P_LOG_SHMFD) | FE_BIT(FE_P_RARP) | FE_BIT(FE_P_REPLY_ACK) | \
          FE_BIT(FE_P_NET_MTU) | FE_BIT(FE_P_BACKEND_REQ) | FE_BIT(FE_P_BACKEND_SEND_FD) |        \
          FE_BIT(FE_P_INFLIGHT_SHMFD) | FE_BIT(FE_P_RESET_DEVICE) |                               \
-         FE_BIT(FE_P_CONFIGURE_MEM_SLOTS) | FE_BIT(FE_P_STATUS))
+         FE_BIT(FE_P_CONFIGURE_MEM_SLOTS) | FE_BIT(FE_P_STATUS) | FE_BIT(FE_P_DEVICE_STATE))
 
 struct fe_frontend {
         struct fe_link link;

@@ -47,6 +47,8 @@ static const char *const names[FE_REQUEST_END] = {
         [FE_REM_MEM_REG] = "REM_MEM_REG",
         [FE_SET_STATUS] = "SET_STATUS",
         [FE_GET_STATUS] = "GET_STATUS",
+        [FE_SET_DEVICE_STATE_FD] = "SET_DEVICE_STATE_FD",
+        [FE_CHECK_DEVICE_STATE] = "CHECK_DEVICE_STATE",
 };
 
 const char *fe_request_name(uint32_t request)
@@ -296,4 +298,38 @@ int fe_send_rarp(struct fe_link *l, const uint8_t mac[6])
 
         memcpy(body, mac, 6);
         return fe_request_ack(l, FE_SEND_RARP, body, sizeof(body), NULL, 0);
+}
+
+int fe_set_device_state_fd(struct fe_link *l, enum fe_state_direction direction, int fd)
+{
+        const struct fe_device_state body = { .direction = direction };
+        struct fe_message m;
+        uint64_t reply;
+        int err, theirs = -1;
+
+        fe_message_init(&m, FE_SET_DEVICE_STATE_FD, &body, sizeof(body));
+        m.fds[m.nfds++] = fd;
+        err = fe_request_reply(l, &m, &reply, sizeof(reply), &theirs);
+        if (err < 0)
+                return err;
+        if (theirs >= 0)
+                close(theirs);
+        if (reply & FE_VRING_FD_MASK)
+                return fe_fail(&l->ch.error, EREMOTEIO, "SET_DEVICE_STATE_FD refused: 0x%jx",
+                               (uintmax_t)reply);
+        if (reply != FE_VRING_NO_FD || theirs >= 0)
+                return fe_fail(&l->ch.error, EBADMSG, "SET_DEVICE_STATE_FD: 0x%jx, fd %d",
+                               (uintmax_t)reply, theirs);
+        return 0;
+}
+
+int fe_check_device_state(struct fe_link *l)
+{
+        uint64_t reply;
+        int err = fe_get_u64(l, FE_CHECK_DEVICE_STATE, &reply);
+
+        if (err == 0 && reply != 0)
+                return fe_fail(&l->ch.error, EREMOTEIO, "CHECK_DEVICE_STATE: %ju",
+                               (uintmax_t)reply);
+        return err;
 }

@@ -82,6 +82,7 @@ enum fe_protocol_feature {
         FE_P_INBAND_NOTIFICATIONS = 14,
         FE_P_CONFIGURE_MEM_SLOTS = 15,
         FE_P_STATUS = 16,
+        FE_P_DEVICE_STATE = 19,
 };
 
 /* Feature bits that vhost-user adds to virtio's. */
@@ -120,6 +121,12 @@ struct fe_inflight {
         uint64_t mmap_size, mmap_offset;
         uint16_t num_queues, queue_size;
         uint32_t padding; /* of C, not of the specification: see fe_link.inflight_bytes */
+};
+
+enum fe_state_direction { FE_STATE_SAVE, FE_STATE_LOAD };
+
+struct fe_device_state { /* SET_DEVICE_STATE_FD */
+        uint32_t direction, phase;
 };
 
 struct fe_config {
@@ -175,5 +182,10 @@ int fe_set_config(struct fe_link *l, uint32_t offset, uint32_t size, const void 
 int fe_set_backend_channel(struct fe_link *l, int *ret_fd);
 int fe_send_rarp(struct fe_link *l, const uint8_t mac[6]);
 int fe_reset_device(struct fe_link *l);
+/* SET_DEVICE_STATE_FD; the caller keeps `fd`.  -EREMOTEIO: refused; -EBADMSG: not the reply that
+ * this request has, or a descriptor with it. */
+int fe_set_device_state_fd(struct fe_link *l, enum fe_state_direction direction, int fd);
+/* CHECK_DEVICE_STATE: 0, or -EREMOTEIO. */
+int fe_check_device_state(struct fe_link *l);
 
 #endif

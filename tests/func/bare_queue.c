@@ -49,8 +49,8 @@ void bare_queue_init(struct vql_queue *q, const struct bare_params *p)
                 .device_gpa = areas.device,
                 .mem = p->table,
                 .features = p->features | ring_features(d),
-                .at = { d->start, d->start, wrap, wrap },
-                .size = d->size,
+                .state.at = { d->start, d->start, wrap, wrap },
+                .state.size = d->size,
                 .rx = p->rx,
                 .call_fd = p->call_fd,
         };
@@ -64,5 +64,5 @@ void bare_queue_init(struct vql_queue *q, const struct bare_params *p)
         }
         vql_queue_init(q, &params);
         q->log = p->log;
-        assert_non_null(vql_burst_select(q));
+        assert_non_null(vql_burst_select(q, p->set ? p->set : vql_instance_set_best()));
 }

@@ -9,6 +9,7 @@
 
 #include "frontend/driver.h"
 #include "memory/memory.h"
+#include "sw-fallback/burst.h"
 #include "virtqueue/queue.h"
 
 /* The guest's memory as the product maps it: second mappings of the same files. */
@@ -20,7 +21,8 @@ struct bare_params {
         uint64_t features; /* beside those that the driver's parameters mean */
         bool rx;
         int call_fd;
-        struct vql_dirty_log *log; /* or NULL */
+        struct vql_dirty_log *log;          /* or NULL */
+        const struct vql_instance_set *set; /* NULL: the best that runs here */
 };
 
 /* Make the queue ready where the driver begins, and choose its instance. */

@@ -6,9 +6,12 @@ That the daemon does as told is shown with a fake library (tests/unit/daemon_lif
 borrows from); here the library is the real one, and what counts is that both fit.
 """
 
+import contextlib
 import json
 import os
 import pathlib
+import socket
+import struct
 import sys
 import unittest
 
@@ -16,6 +19,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "unit"))
 import daemon_life  # noqa: E402
 
 ROUNDS = 40
+GET_FEATURES, SET_FEATURES = 1, 2
 
 
 class Ports(daemon_life.Daemon):
@@ -80,6 +84,117 @@ class Ports(daemon_life.Daemon):
         self.assertIn("(EEXIST)", self.add("a", "--uplink", "loopback").stderr)
         self.assertIn("(ENOENT)", self.cli("port", "show", "x").stderr)
         self.assertEqual([p["name"] for p in self.result("port", "list")], ["a"])
+
+    def compat(self, name, *more):
+        """The file that compat dump writes for a new port."""
+        self.assertEqual(self.add(name, "--uplink", "net_null0", *more).returncode, 0)
+        done = self.cli("compat", "dump", name)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(self.cli("port", "del", name).returncode, 0)
+        path = self.folder / f"{name}.json"
+        path.write_text(done.stdout)
+        return path
+
+    def check(self, source, target):
+        done = self.cli("compat", "check", source, target)
+        self.assertEqual(done.stderr, "")
+        return done.returncode, done.stdout.splitlines()
+
+    def test_timeline(self):
+        self.assertEqual(self.result("port", "show", "a")["timeline"], [])
+        for connection in range(1, 11):
+            self.acknowledge("a", 1 << 5)       # MAC is not offered
+            newest = self.result("port", "show", "a")["timeline"][0]
+            self.assertEqual(newest["connection"], connection)
+            self.assertIn("bit 5 (MAC) is not offered", newest["reason"])
+        sessions = self.result("port", "show", "a")["timeline"]
+        self.assertEqual([s["connection"] for s in sessions], list(range(10, 2, -1)))
+        phases = sessions[0]["phases"]
+        self.assertEqual([p["phase"] for p in phases],
+                         ["connect", "negotiate", "first-packet", "log", "stop", "hand-over"])
+        self.assertEqual([p["count"] for p in phases], [1, 1, 0, 0, 0, 0])
+        self.assertIsNotNone(phases[0]["took-us"])
+        self.assertIsNone(phases[1]["took-us"])
+        done = self.cli("port", "show", "a", "--timeline")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(done.stdout.count("bit 5 (MAC) is not offered"), 8)
+        self.assertIn("negotiate", done.stdout)
+        self.assertNotIn("hand-over", done.stdout)
+        for wrong in (["port", "list", "--timeline"], ["port", "show", "--timeline"]):
+            self.assertEqual(self.cli(*wrong).returncode, 2)
+
+    def test_profile(self):
+        names = ["VERSION_1", "MRG_RXBUF", "CTRL_VQ", "MQ"]
+        done = self.add("n", "--uplink", "loopback", "--queue-pairs", "2", "--features",
+                        ",".join(names))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(set(self.result("port", "show", "n")["features-offered"]),
+                         {*names, "LOG_ALL", "PROTOCOL_FEATURES"})
+        for features, said in (("CSUM,NO_SUCH", "features[1]"), ("GUEST_UFO", "bit 10 (GUEST_UFO)"),
+                               ("GUEST_TSO4", "bit 7 (GUEST_TSO4) needs"), ("all,CSUM", "all")):
+            done = self.add("x", "--uplink", "loopback", "--features", features)
+            self.assertEqual((done.returncode, done.stdout), (1, ""))
+            self.assertIn(said, done.stderr)
+        # What a port dumps is a profile that another port takes.
+        features = self.result("compat", "dump", "n")["features"]
+        done = self.add("m", "--uplink", "loopback", "--queue-pairs", "2", "--features",
+                        ",".join(features))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(self.result("compat", "dump", "m")["features"], features)
+
+    def test_compat(self):
+        split = self.compat("s", "--features-off", "RING_PACKED")
+        every, pairs = self.compat("e"), self.compat("p", "--queue-pairs", "4")
+        host = self.folder / "host.json"
+        host.write_text(self.cli("compat", "dump").stdout)
+        self.assertEqual(self.check(split, every), (0, ["yes"]))
+        self.assertEqual(self.check(every, every), (0, ["yes"]))
+        self.assertEqual(self.check(pairs, host), (0, ["yes"]))
+        self.assertEqual(self.check(every, split),
+                         (1, ["no: features: bit 34 (RING_PACKED) is not offered"]))
+        self.assertEqual(self.check(pairs, every),
+                         (1, ["no: features: bit 22 (MQ) is not offered",
+                              "no: queue-pairs: 4, expected at most 1"]))
+        done = self.cli("-j", "compat", "check", every, split)
+        self.assertEqual((done.returncode, json.loads(done.stdout)["may-move"]), (1, False))
+        for wrong in (self.config, self.folder, self.folder / "none"):
+            done = self.cli("compat", "check", every, wrong)
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertIn(str(wrong), done.stderr)
+
+    def acknowledge(self, name, bits):
+        """A front-end that takes a feature set; what the port has against it, or None."""
+        with socket.socket(socket.AF_UNIX) as front_end:
+            front_end.settimeout(daemon_life.DEADLINE)
+            front_end.connect(str(self.folder / name))
+            front_end.sendall(struct.pack("<IIIQIII", SET_FEATURES, 1, 8, bits, GET_FEATURES, 1, 0))
+            with contextlib.suppress(ConnectionResetError):
+                if front_end.recv(20):
+                    return None
+
+        def refusal():
+            reason = self.result("port", "show", name)["reason"]
+            return reason if "SET_FEATURES" in reason else None
+
+        return daemon_life.until(refusal, "a refusal")
+
+    def test_same_words_from_the_daemon(self):
+        """What compat check says against a move is what the front-end would hear."""
+        every = self.result("compat", "dump", "a")["features"]
+        bits = sum(1 << b for b in every.values())
+        split = {n: b for n, b in every.items() if n != "RING_PACKED"}
+        self.assertEqual(self.add("n", "--uplink", "loopback", "--queue-pairs", "2",
+                                  "--features-off", "RING_PACKED").returncode, 0)
+        self.assertIsNone(self.acknowledge("a", bits))
+        self.assertIsNone(self.acknowledge("n", sum(1 << b for b in split.values())))
+        files = []
+        for name in ("a", "n"):
+            files.append(self.folder / f"{name}.json")
+            files[-1].write_text(self.cli("compat", "dump", name).stdout)
+        code, lines = self.check(*files)
+        self.assertEqual((code, len(lines)), (1, 1))
+        reason = lines[0].removeprefix("no: features: ")
+        self.assertIn(reason, self.acknowledge("n", bits))
 
     def test_nothing_is_left_behind(self):
         counts = []

@@ -60,7 +60,8 @@ static void play_one(struct plan *p, struct dp_scenario *s, unsigned int turn)
 }
 
 /* All rings and starts of one instance, with and without EVENT_IDX and IN_ORDER. */
-static void play_instance(struct plan *p, const struct vql_instance *v)
+static void play_instance(struct plan *p, const struct vql_instance_set *set,
+                          const struct vql_instance *v)
 {
         const bool packed = v->traits.packed;
         const size_t sizes = packed ? RTE_DIM(packed_sizes) : RTE_DIM(split_sizes);
@@ -71,6 +72,7 @@ static void play_instance(struct plan *p, const struct vql_instance *v)
                 struct start from =
                         packed ? packed_starts[i / 4 % starts] : split_starts[i / 4 % starts];
                 struct dp_scenario s = {
+                        .set = set,
                         .instance = v,
                         .event_idx = i & 1,
                         .in_order = i & 2,
@@ -86,17 +88,27 @@ static void play_instance(struct plan *p, const struct vql_instance *v)
         }
 }
 
+/* All instances of our direction.   */
+static void play_set(struct plan *p, const struct vql_instance_set *set)
+{
+        if (!vql_instance_set_runs(set)) {
+                printf("not on this CPU: %s\n", set->name);
+                return;
+        }
+        for (size_t i = 0; i < set->count; i++)
+                if (set->rows[i].traits.rx == p->rx)
+                        play_instance(p, set, &set->rows[i]);
+}
+
 static void test_all(void **state)
 {
         struct plan *p = the_plan(state);
 
-        for (uint64_t round = 0; round < p->rounds; round++, p->seed++)
-                for (size_t i = 0; i < vql_instance_count; i++)
-                        if (vql_instances[i].traits.rx == p->rx) {
-                                if (i == 0 || !vql_instances[i - 1].traits.rx != !p->rx)
-                                        p->number = 0;
-                                play_instance(p, &vql_instances[i]);
-                        }
+        for (uint64_t round = 0; round < p->rounds; round++, p->seed++) {
+                p->number = 0;
+                for (size_t i = 0; i < vql_instance_set_count; i++)
+                        play_set(p, vql_instance_sets[i]);
+        }
         printf("%u scenarios\n", p->played);
         assert_true(p->played > 0);
 }

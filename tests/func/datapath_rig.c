@@ -72,9 +72,10 @@ void dp_fail(const struct dp_rig *r, int line, const char *fmt, ...)
         va_list ap;
 
         fprintf(stderr,
-                "%s%s%s, %s, header %s, %s, size %u, start %u%s: buffers %u added %u published "
+                "%s (%s)%s%s, %s, header %s, %s, size %u, start %u%s: buffers %u added %u "
+                "published "
                 "%u used %u got\nline %d: ",
-                s->instance->name, s->event_idx ? ", event index" : "",
+                s->instance->name, s->set->name, s->event_idx ? ", event index" : "",
                 s->in_order ? ", in order" : "", shapes[s->shape], headers[s->header],
                 layouts[s->layout], s->size, s->start, s->wrap_0 ? " wrap 0" : "", r->added,
                 r->published, r->used, r->got, line);
@@ -196,11 +197,12 @@ static void make_queue(struct dp_rig *r)
                 .rx = t->rx,
                 .call_fd = r->world->call_fd,
                 .log = t->logging ? &r->log : NULL,
+                .set = r->s.set,
         };
 
         r->log = (struct vql_dirty_log){ r->world->bits[0], r->world->log_bytes, 0 };
         bare_queue_init(&r->q, &p);
-        assert_ptr_equal(vql_burst_select(&r->q), r->s.instance);
+        assert_ptr_equal(vql_burst_select(&r->q, r->s.set), r->s.instance);
 }
 
 static void clear_logs(struct dp_rig *r)

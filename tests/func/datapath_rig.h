@@ -35,7 +35,8 @@ enum dp_header {
 struct dp_scenario {
         unsigned int number;
         uint64_t seed;
-        const struct vql_instance *instance;
+        const struct vql_instance_set *set;
+        const struct vql_instance *instance; /* of that set */
         bool event_idx, in_order, wrap_0;
         enum dp_shape shape;
         enum dp_header header;

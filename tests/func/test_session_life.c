@@ -382,6 +382,112 @@ static void test_del_under_traffic(void **state)
         }
 }
 
+/* ---- what the timeline tells ---- */
+
+enum phase { CONNECT, NEGOTIATE, FIRST_PACKET, LOG, STOP, HAND_OVER };
+
+static struct vql_session_info session(struct host *h, unsigned int i)
+{
+        struct vql_session_info info;
+
+        assert_int_equal(vql_port_get_session(h->vql, "p", i, &info), 0);
+        return info;
+}
+
+/* The phase began and, if `done`, came to its end; each phase where the one before it ended. */
+static void assert_phase(const struct vql_session_info *s, enum phase phase, bool done)
+{
+        const struct vql_phase_info *p = &s->phase[phase];
+
+        assert_true(p->count > 0 && p->at_us >= 0);
+        assert_true(done == (p->took_us >= 0));
+}
+
+static void assert_follows(const struct vql_session_info *s, enum phase phase, enum phase before)
+{
+        assert_int_equal(s->phase[phase].at_us, s->phase[before].at_us + s->phase[before].took_us);
+}
+
+static void start_log(struct fe_frontend *fe)
+{
+        const int fd = memfd_create("log", MFD_CLOEXEC);
+
+        assert_int_equal(ftruncate(fd, FILE_BYTES), 0);
+        expect_fe(fe, fe_set_log_base(&fe->link, FILE_BYTES, 0, fd), 0);
+        close(fd);
+        expect_fe(fe, fe_set_u64(&fe->link, FE_SET_FEATURES, fe->features | FE_BIT(FE_F_LOG_ALL)),
+                  0);
+}
+
+static void live_through_phases(struct host *h, bool packed)
+{
+        const struct fe_setup s = { .features = packed ? FE_FEATURES_PACKED : FE_FEATURES_MODERN };
+        struct vql_session_info i;
+        struct guest g;
+
+        guest_start(&g, h, "p", &s);
+        i = session(h, 0);
+        assert_phase(&i, CONNECT, true);
+        assert_phase(&i, NEGOTIATE, true);
+        assert_follows(&i, NEGOTIATE, CONNECT);
+        assert_phase(&i, FIRST_PACKET, false);
+        assert_follows(&i, FIRST_PACKET, NEGOTIATE);
+        assert_int_equal(i.phase[STOP].count, 0);
+        guest_traffic(&g, 10);
+        i = session(h, 0);
+        assert_phase(&i, FIRST_PACKET, true);
+        assert_int_equal(i.phase[LOG].count, 0);
+        start_log(g.fe);
+        i = session(h, 0);
+        assert_phase(&i, LOG, false);
+        expect_fe(g.fe, fe_frontend_stop(g.fe), 0);
+        i = session(h, 0);
+        assert_phase(&i, STOP, true);
+        assert_phase(&i, HAND_OVER, false);
+        assert_follows(&i, HAND_OVER, STOP);
+        assert_int_equal(i.lasted_us, -1);
+        guest_end(&g);
+        host_wait_state(h, "p", "waiting");
+        i = session(h, 0);
+        assert_phase(&i, LOG, true);
+        assert_phase(&i, HAND_OVER, true);
+        assert_int_equal(i.phase[HAND_OVER].at_us + i.phase[HAND_OVER].took_us, i.lasted_us);
+        assert_true(i.reason[0] != '\0');
+}
+
+/* Its rings stop when it goes. */
+static void leave_without_a_word(struct host *h)
+{
+        const struct fe_setup s = { .features = FE_FEATURES_MODERN };
+        struct vql_session_info i;
+        struct guest g;
+
+        guest_start(&g, h, "p", &s);
+        guest_end(&g);
+        host_wait_state(h, "p", "waiting");
+        i = session(h, 0);
+        assert_phase(&i, STOP, true);
+        assert_phase(&i, FIRST_PACKET, false);
+}
+
+static void test_timeline(void **state)
+{
+        struct host *h = *state;
+        struct vql_session_info i;
+
+        assert_int_equal(vql_port_get_session(h->vql, "p", 0, &i), -ENOENT);
+        host_add(h, "p", 1);
+        assert_int_equal(vql_port_get_session(h->vql, "p", 0, &i), -ERANGE);
+        live_through_phases(h, false);
+        live_through_phases(h, true);
+        assert_int_equal(session(h, 0).connection, 2);
+        assert_int_equal(session(h, 1).connection, 1);
+        assert_int_equal(vql_port_get_session(h->vql, "p", 2, &i), -ERANGE);
+        assert_non_null(strstr(vql_last_error(h->vql), "session 2"));
+        leave_without_a_word(h);
+        host_del(h, "p");
+}
+
 /* ---- names and sockets ---- */
 
 static void test_refused_ports(void **state)
@@ -446,6 +552,7 @@ int main(void)
                 host_test(test_connects),          host_test(test_reconnects),
                 host_test(test_client_role),       host_test(test_add_del_under_visitors),
                 host_test(test_del_under_traffic), host_test(test_refused_ports),
+                host_test(test_timeline),
         };
 
         return cmocka_run_group_tests(tests, host_setup, teardown_under_traffic);

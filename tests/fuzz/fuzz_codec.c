@@ -68,6 +68,9 @@ static void use_session(struct fake_host *h)
         const struct vql_session *s = h->session;
         struct vql_mem_span span = { 0 };
 
+        /* Nobody would send the pages that are missing. */
+        if (s->postcopy == VQL_POSTCOPY_LISTENING)
+                return;
         for (unsigned int i = 0; s->mem && i < s->offer->max_rings; i++) {
                 const uint8_t *at = vql_mem_uva(s->mem, s->vring[i].desc_uva, 16, NULL);
 

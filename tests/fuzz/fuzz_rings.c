@@ -42,6 +42,7 @@ struct choices {
 
 struct guest {
         struct vql_queue q;
+        const struct vql_instance_set *set;
         const struct vql_instance *instance;
         uint8_t *va; /* our mapping of the file, in which the regions lie one after another */
         struct vql_dirty_log log;
@@ -157,15 +158,15 @@ static void make_queue(struct guest *g, const struct choices *c)
                 .device_gpa = DEVICE,
                 .mem = table,
                 .features = features(t, c->features),
-                .at = { .avail = c->start },
-                .size = size,
+                .state.at = { .avail = c->start },
+                .state.size = size,
                 .rx = t->rx,
                 .call_fd = -1,
         };
 
         if (t->packed)
-                p.at = (struct vql_cursor){ c->start % size, 0, c->wrap & 1, c->wrap & 1 };
-        p.at.used = p.at.avail;
+                p.state.at = (struct vql_cursor){ c->start % size, 0, c->wrap & 1, c->wrap & 1 };
+        p.state.at.used = p.state.at.avail;
         for (int i = 0; i < VQL_AREA_COUNT; i++)
                 p.area[i] =
                         vql_mem_uva(table, 0x700000000000 + at[i],
@@ -175,7 +176,7 @@ static void make_queue(struct guest *g, const struct choices *c)
         g->log = (struct vql_dirty_log){ g->bits, sizeof(g->bits), 0 };
         if (t->logging)
                 g->q.log = &g->log;
-        FUZZ_REQUIRE(vql_burst_select(&g->q) == g->instance);
+        FUZZ_REQUIRE(vql_burst_select(&g->q, g->set) == g->instance);
 }
 
 /* ---- bursts ---- */
@@ -313,6 +314,17 @@ static void step(struct guest *g, struct fuzz_input *steps)
         check_queue(g);
 }
 
+/* All sets have the same rows in the same order. */
+static void choose_instance(struct guest *g, uint8_t number)
+{
+        const struct vql_instance_set *best = vql_instance_set_best();
+        const size_t wanted = number / best->count % vql_instance_set_count;
+
+        g->set =
+                vql_instance_set_runs(vql_instance_sets[wanted]) ? vql_instance_sets[wanted] : best;
+        g->instance = &g->set->rows[number % g->set->count];
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
         static _Alignas(VQL_CACHE_LINE) struct guest g;
@@ -328,7 +340,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         in.left -= steps.left;
         start();
         fill_memory(&in);
-        g.instance = &vql_instances[c.instance % vql_instance_count];
+        choose_instance(&g, c.instance);
         g.packet = c.packet;
         make_queue(&g, &c);
         for (int i = 0; i < STEPS && steps.left > 0; i++)

@@ -20,8 +20,9 @@ ARROWS = {
     "drivers": ["include/vqlift/driver.h", "lib/base", "lib/vfio", "lib/virtqueue"],
     PUBLIC: [],
     "tools": [PUBLIC],
-    # It compares us with DPDK's own vhost library, both driven by the test front-end.
-    "tools/vqlift-bench": [PUBLIC, "tests/frontend"],
+    # It compares us with DPDK's own vhost library, both driven by the test front-end, and the
+    # datapath with parts of itself, for which it chooses instances.
+    "tools/vqlift-bench": LIBRARY + ["sw-fallback", PUBLIC, "tests/frontend"],
     "tests": LIBRARY + ["sw-fallback", "drivers", "tools", PUBLIC],
 }
 # These read bytes and memory; whoever moves packets is above or beside them.

@@ -17,7 +17,8 @@ SYSTEM = {"apt-get", "cd", "chmod", "chown", "clang-format", "dmesg", "echo", "e
           "stat", "sudo",
           "sysctl", "systemctl", "tcpdump", "tee", "useradd", "usermod", "virsh"}
 # Programs that the build makes: name and where in the build folder.
-BUILT = {"vqliftd": "tools/vqliftd/vqliftd", "vqlift": "tools/vqlift/vqlift"}
+BUILT = {"vqliftd": "tools/vqliftd/vqliftd", "vqlift": "tools/vqlift/vqlift",
+         "vqlift-bench": "tools/vqlift-bench/vqlift-bench"}
 NEEDED = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "LICENSE",
           "doc/architecture.md", "doc/operators-guide.md")
 FIRST_COMMANDS = ["sudo tools/demo", "sudo tests/run"]

@@ -14,6 +14,8 @@ PUBLIC = "include/vqlift/"
 BURST_API = "include/vqlift/burst.h"
 # Their own files include one another from here, too.
 OWN_ROOTS = ("tests/", "tools/")
+# It drives rings with the test front-end.
+BENCH = "tools/vqlift-bench/"
 LANGUAGES = {
     "C11": ["gcc", "-x", "c", "-std=c11", "-pedantic"] + WARNINGS,
     "C++17": ["g++", "-x", "c++", "-std=c++17", "-pedantic", "-Wall", "-Wextra", "-Wshadow"],
@@ -65,6 +67,8 @@ def check(tree, report):
         flags = build_flags(commands, header) + ["-Iinclude", "-Ilib", "-I."]
         if header.startswith(OWN_ROOTS):
             flags.append("-I" + header.split("/")[0])
+        if header.startswith(BENCH):
+            flags.append("-Itests")
         wrong = compile_alone(tree, ["gcc", "-x", "c", "-std=gnu11"] + WARNINGS + flags, header)
         if wrong:
             report.bad(header, 1, f"does not compile alone and twice as gnu11: {wrong}")

@@ -11,7 +11,7 @@ import tree as t
 
 DOCUMENTS = ("keepachangelog.com", "semver.org", "www.kernel.org", "docs.oasis-open.org",
              "www.qemu.org", "doc.dpdk.org", "spdx.org", "127.0.0.1", "localhost", "example.org",
-             "json-schema.org", "www.jsonrpc.org")
+             "json-schema.org", "www.jsonrpc.org", "www.w3.org")
 URL = re.compile(r"\b(?:https?|ftp|git|ssh)://(?:[^/\s@]+@)?([\w.-]+)")
 SERVER = re.compile(r"\b(?:deb|apt|registry|repo|proxy|mirrors?|archive|snapshot|security|pypi|npm|"
                     r"crates|rubygems|ftp|dl|download)(?:\.[a-z0-9-]+)+\.(?:org|com|io|net|dev)\b",

@@ -34,13 +34,18 @@ def extra(tree, path):
     return ["-I" + str(tree.root / "lib"), "-include", str(hints)]
 
 
-def fingerprint(tree, path, entry):
-    """Of all that the outcome depends on, comments (and what they switch off) included."""
-    words = [w for w in shlex.split(entry["command"])[1:] if w not in ("-c", "-MD")]
+def flags(entry):
+    """Of the compiler, without the file and what it makes."""
+    words = [w for w in shlex.split(entry["command"])[1:] if w not in ("-c", "-MD", entry["file"])]
     for option in ("-o", "-MF", "-MQ"):
         if option in words:
             del words[words.index(option):words.index(option) + 2]
-    command = ["clang", "-E", "-C", *words, *extra(tree, path)]
+    return words
+
+
+def fingerprint(tree, path, entry):
+    """Of all that the outcome depends on, comments (and what they switch off) included."""
+    command = ["clang", "-E", "-C", *flags(entry), entry["file"], *extra(tree, path)]
     text = subprocess.run(command, cwd=entry["directory"], capture_output=True, check=False).stdout
     key = hashlib.sha256(text + " ".join(command).encode())
     for config in CONFIGS:
@@ -54,11 +59,12 @@ def tidy(tree, path, entry):
     mark = tree.build / "tidy-clean" / fingerprint(tree, path, entry)
     if mark.exists():
         return "", False
-    command = ["clang-tidy", "--quiet", "-p", str(tree.build)]
-    command += [f"--extra-arg={argument}" for argument in extra(tree, path)]
+    # With a database of commands it would look at a file once for each time that it is compiled.
+    command = ["clang-tidy", "--quiet", str(tree.root / path), "--", *flags(entry),
+               *extra(tree, path)]
     try:
-        done = subprocess.run([*command, str(tree.root / path)], capture_output=True, text=True,
-                              check=False, cwd=tree.root, timeout=FILE_SECONDS_MAX)
+        done = subprocess.run(command, capture_output=True, text=True, check=False,
+                              cwd=entry["directory"], timeout=FILE_SECONDS_MAX)
     except subprocess.TimeoutExpired:
         return f"took more than {FILE_SECONDS_MAX} s", True
     if done.returncode:

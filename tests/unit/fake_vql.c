@@ -196,6 +196,28 @@ int vql_port_get_info(struct vql *v, const char *name, struct vql_port_info *ret
         return 0;
 }
 
+int vql_port_get_compat(struct vql *v, const char *name, struct vql_compat_info *ret_info)
+{
+        if (name && !fake_vql_params(v, name))
+                return fail(v, ENOENT, "no port %s", name);
+        *ret_info = (struct vql_compat_info){
+                .features = UINT64_C(1) << 34 | UINT64_C(1) << 40 | 1,
+                .protocol_features = 2,
+                .queue_pairs = name ? fake_vql_params(v, name)->queue_pairs : 128,
+                .ring_size_split = 1024,
+                .ring_size_packed = 512,
+                .mem_slots = 8,
+                .mtu = name ? 1500 : 0,
+                .state_version = 1,
+        };
+        return 0;
+}
+
+const char *vql_protocol_feature_to_name(unsigned int bit)
+{
+        return bit == 1 ? "LOG_SHMFD" : NULL;
+}
+
 /* The ring's index is good? */
 static int check_ring(struct vql *v, const char *name, unsigned int ring)
 {
@@ -221,6 +243,19 @@ int vql_port_get_ring(struct vql *v, const char *name, unsigned int ring,
                 .worker = -1,
         };
         snprintf(ret_info->direction, sizeof(ret_info->direction), "%s", ring % 2 ? "tx" : "rx");
+        return 0;
+}
+
+int vql_port_get_session(struct vql *v, const char *name, unsigned int i,
+                         struct vql_session_info *ret_info)
+{
+        if (!fake_vql_params(v, name))
+                return fail(v, ENOENT, "no port %s", name);
+        if (i > 0)
+                return fail(v, ERANGE, "no session %u", i);
+        *ret_info = (struct vql_session_info){ .connection = 3, .began_us = 1, .lasted_us = -1 };
+        for (i = 0; i < VQL_PHASES; i++)
+                ret_info->phase[i] = (struct vql_phase_info){ "phase", i, i, -1 };
         return 0;
 }
 

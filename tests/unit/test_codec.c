@@ -38,6 +38,12 @@ static void check_mac(const union vql_payload *p)
         assert_memory_equal(p->mac, "\x01\x02\x03\x04\x05\x06", 6);
 }
 
+static void check_device_state(const union vql_payload *p)
+{
+        assert_int_equal(p->device_state.direction, 7);
+        assert_int_equal(p->device_state.phase, 256);
+}
+
 static void check_state(const union vql_payload *p)
 {
         assert_int_equal(p->state.index, 7);
@@ -134,6 +140,9 @@ static const struct vector vectors[] = {
         { VQL_REQ_SEND_RARP, 8, check_mac, { U64_1_TO_8 }, 0 },
         { VQL_REQ_NET_SET_MTU, 8, check_u64, { U64_1_TO_8 }, 0 },
         { VQL_REQ_SET_BACKEND_REQ_FD, 0, NULL, { 0 }, 0 },
+        { VQL_REQ_POSTCOPY_ADVISE, 0, NULL, { 0 }, 0 },
+        { VQL_REQ_POSTCOPY_LISTEN, 0, NULL, { 0 }, 0 },
+        { VQL_REQ_POSTCOPY_END, 0, NULL, { 0 }, 0 },
         { VQL_REQ_GET_INFLIGHT_FD,
           20,
           check_inflight,
@@ -150,6 +159,8 @@ static const struct vector vectors[] = {
         { VQL_REQ_REM_MEM_REG, 40, check_slot, { U64_ZERO, REGION }, 0 },
         { VQL_REQ_SET_STATUS, 8, check_u64, { U64_1_TO_8 }, 0 },
         { VQL_REQ_GET_STATUS, 0, NULL, { 0 }, 0 },
+        { VQL_REQ_SET_DEVICE_STATE_FD, 8, check_device_state, { U32_7, U32_256 }, 0 },
+        { VQL_REQ_CHECK_DEVICE_STATE, 0, NULL, { 0 }, 0 },
 };
 
 enum { N_VECTORS = sizeof(vectors) / sizeof(vectors[0]) };

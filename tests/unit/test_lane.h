@@ -134,7 +134,7 @@ static inline struct fake *fake_new(bool rx)
         struct fake *f = aligned_alloc(64, (sizeof(*f) + 63) / 64 * 64);
         struct vql_queue_params params = {
                 .features = 1ull << VIRTIO_F_VERSION_1,
-                .size = RING,
+                .state.size = RING,
                 .rx = rx,
                 .call_fd = -1,
         };

@@ -38,7 +38,7 @@ static struct ring *ring_new(uint64_t features, uint16_t size)
                 VQL_CACHE_LINE, sizeof(*r) / VQL_CACHE_LINE * VQL_CACHE_LINE + VQL_CACHE_LINE);
         struct vql_queue_params p = {
                 .features = features,
-                .size = size,
+                .state.size = size,
                 .call_fd = -1,
                 .device_gpa = 5 * PAGE - 2, /* its fields lie on both sides of a page's end */
         };
@@ -50,7 +50,7 @@ static struct ring *ring_new(uint64_t features, uint16_t size)
                 assert_non_null(r->area[i]);
                 p.area[i] = r->area[i];
         }
-        p.at.avail_wrap = p.at.used_wrap = vql_has(features, VIRTIO_F_RING_PACKED);
+        p.state.at.avail_wrap = p.state.at.used_wrap = vql_has(features, VIRTIO_F_RING_PACKED);
         vql_queue_init(&r->q, &p);
         return r;
 }

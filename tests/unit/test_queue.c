@@ -21,9 +21,9 @@ static struct vql_queue_params params(uint64_t features)
                 .device_gpa = 0x3000,
                 .mem = (const struct vql_mem_table *)(const void *)desc, /* never looked into */
                 .features = features,
-                .at = { 11, 10, 1, 0 },
+                .state.at = { 11, 10, 1, 0 },
                 .index = 3,
-                .size = 256,
+                .state.size = 256,
                 .rx = true,
                 .call_fd = 42,
         };

@@ -50,7 +50,7 @@ static int set_memory(uint64_t uva)
 static int setup(void **state)
 {
         (void)state;
-        vql_offer_make(1, 0, &offer, NULL);
+        vql_offer_make(1, 0, 0, &offer, NULL);
         vql_session_init(&s, &offer, NULL, NULL, NULL, -1);
         if (set_memory(UVA) < 0)
                 return -1;
@@ -107,7 +107,7 @@ static void split_position_is_in_memory(void **state)
         assert_false(ring->q.rx);
         assert_string_equal(ring->instance->name, "split-tx");
         assert_int_equal(ring->q.device_gpa, GPA + 0x8000);
-        assert_int_equal(vql_ring_stop(ring).avail, 65530);
+        assert_int_equal(vql_ring_stop(ring).at.avail, 65530);
         assert_int_equal(ring->state, VQL_RING_STOPPED);
 }
 

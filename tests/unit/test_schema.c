@@ -96,10 +96,12 @@ static const struct verdict ports[] = {
         { PORT(", 'queue-piars': 1"), "queue-piars", "unknown key, did you mean \"queue-pairs\"?" },
         { PORT(", 'zzzzzz': 1"), "zzzzzz",
           "unknown key, expected one of name, socket, uplink, role, socket-mode, socket-owner, "
-          "socket-group, queue-pairs, uplink-queues, mtu, features-off, worker" },
+          "socket-group, queue-pairs, uplink-queues, mtu, features, features-off, postcopy, "
+          "worker" },
         { PORT(", '\\u00e9\\n': 1"), "???",
           "unknown key, expected one of name, socket, uplink, role, socket-mode, socket-owner, "
-          "socket-group, queue-pairs, uplink-queues, mtu, features-off, worker" },
+          "socket-group, queue-pairs, uplink-queues, mtu, features, features-off, postcopy, "
+          "worker" },
         { "{'name': 'a', 'socket': '/s'}", "uplink",
           "missing, expected a string of 1 to 127 bytes: loopback, DPDK device arguments, a PCI "
           "address or the name of a device" },

@@ -353,6 +353,35 @@ static double cpu_seconds(void)
 }
 
 /* Printed, not judged: what 64 idle lanes cost whose uplinks have no interrupts. */
+/*
+ * A lane without work is looked at less often than its busy neighbour's rounds come, and still gets
+ * its turn, although nobody kicks: the worker has not asked for it.
+ */
+static void idle_lane_beside_a_busy_one(void **state)
+{
+        struct vql_uplink *u[2] = { open_uplink("net_null20", 1), open_uplink("loopback", 1) };
+        struct vql_lane *busy = lane_new(u[0]), *idle = lane_new(u[1]);
+        struct fake *rx = add_rx(busy), *tx = add_tx(idle);
+        struct vql_worker *w = start_worker(-1);
+
+        (void)state;
+        atomic_store(&rx->room, UINT_MAX);
+        attach(w, busy);
+        attach(w, idle);
+        for (uint64_t i = 1; i <= 20; i++) {
+                const unsigned int rounds = atomic_load(&rx->calls);
+
+                wait_until(atomic_load(&rx->calls) > rounds + 20000);
+                guest_adds(tx, 1);
+                wait_until(read_counter(&tx->q.packets) == i);
+        }
+        assert_true(atomic_load(&tx->calls) < atomic_load(&rx->calls));
+        vql_worker_detach(w, busy);
+        lane_free(busy);
+        vql_uplink_close(u[0]);
+        finish(w, idle, u[1]);
+}
+
 static void idle_lanes(void **state)
 {
         struct vql_worker *w = start_worker(-1);
@@ -403,6 +432,7 @@ int main(void)
                 cmocka_unit_test(fd_that_cannot_be_waited_for),
                 cmocka_unit_test(cpu_that_is_not_there),
                 cmocka_unit_test(workers_leave_nothing_behind),
+                cmocka_unit_test(idle_lane_beside_a_busy_one),
                 cmocka_unit_test(idle_lanes),
         };
 

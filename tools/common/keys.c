@@ -155,11 +155,30 @@ static const struct vql_rule features_rule = {
         .item = &feature_rule,
 };
 
+static const struct vql_rule all_rule = {
+        .type = VQL_RULE_WORD,
+        .words = (const char *const[]){ "all", NULL },
+};
+
+static const struct vql_rule profile_rule = {
+        .type = VQL_RULE_LIST,
+        .min = 1,
+        .max = 64,
+        .what = "a list of names of virtio features",
+        .item = &feature_rule,
+        .otherwise = &all_rule,
+};
+
 static const struct vql_rule worker_rule = {
         .type = VQL_RULE_INTEGER,
         .min = 0,
         .max = 127,
         .otherwise = &auto_rule,
+};
+
+static const struct vql_rule yes_no_rule = {
+        .type = VQL_RULE_WORD,
+        .words = (const char *const[]){ "yes", "no", NULL },
 };
 
 static const struct vql_key port_keys[] = {
@@ -183,8 +202,16 @@ static const struct vql_key port_keys[] = {
           .help = "Queues of the uplink; auto: as many as the queue pairs and the device allow." },
         { "mtu", &mtu_rule, .fallback = "\"auto\"",
           .help = "MTU to set on the uplink, in bytes; auto: leave it as it is." },
+        { "features", &profile_rule, .fallback = "\"all\"",
+          .help = "Virtio features to offer to the guest at most, by name, so that all hosts of a "
+                  "cluster offer the same; one that cannot be offered is an error. LOG_ALL and "
+                  "PROTOCOL_FEATURES are offered in any case." },
         { "features-off", &features_rule, .fallback = "[]",
           .help = "Virtio features not to offer to the guest, by name." },
+        { "postcopy", &yes_no_rule, .fallback = "\"no\"",
+          .help = "Offer postcopy migration, if the host has userfaultfd. Packets of a guest that "
+                  "comes that way wait for its pages, and so do those of other guests of the same "
+                  "worker: yes is for front-ends that are trusted." },
         { "worker", &worker_rule, .fallback = "\"auto\"",
           .help = "Index of the worker that serves all queues of the port; auto: spread them." },
         { 0 },

@@ -95,8 +95,12 @@ static void write_commands(FILE *to)
                 fputs("\\fR", to);
                 if (c->argument)
                         fprintf(to, " \\fI%s\\fR", c->argument);
+                if (c->second)
+                        fprintf(to, " \\fI%s\\fR", c->second);
                 if (c->takes_port_keys)
                         fputs(" \\fIOPTION\\fR...", to);
+                if (c->takes_timeline)
+                        fputs(" [\\fB\\-\\-timeline\\fR]", to);
                 if (c->takes_watch)
                         fputs(" [\\fB\\-\\-watch\\fR \\fISECONDS\\fR]", to);
                 fputc('\n', to);
@@ -159,6 +163,8 @@ static void write_methods(FILE *to)
                 fprintf(to, "\nResult: %s\n", m->result);
                 put_fields(to, "member", m->fields);
                 put_fields(to, "member of a ring", m->ring_fields);
+                put_fields(to, "member of a session", m->session_fields);
+                put_fields(to, "member of a phase", m->phase_fields);
         }
 }
 

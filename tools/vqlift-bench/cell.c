@@ -1,33 +1,100 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "vqlift-bench/cell.h"
 
+#include <stdio.h>
 #include <string.h>
 
-enum { TSO_BYTES = 65000 };
-
-static const uint32_t sizes[] = { 64, 128, 256, 512, 1024, 1518, 9000, TSO_BYTES };
-static const uint16_t bursts[] = { 32, 4, 1 };
+static const uint32_t sizes[] = { 64, 128, 256, 512, 1024, 1518, 9000, CELL_MAX_BYTES };
+static const uint16_t bursts[] = { CELL_MAX_BURST, 4, 1 };
 static const uint16_t rings[] = { 1024, 256 };
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-const char *cell_direction(const struct cell *c)
+static const struct {
+        const char *name, *values;
+} keys[CELL_KEYS] = {
+        [KEY_MODE] = { "mode", "alternate|pair" },
+        [KEY_DIRECTION] = { "direction", "enqueue|dequeue" },
+        [KEY_RING] = { "ring", "split|split-in-order|packed|packed-in-order" },
+        [KEY_MERGEABLE] = { "mergeable", "on|off" },
+        [KEY_LAYOUT] = { "layout", "one|chain|indirect" },
+        [KEY_SIZE] = { "size", "64|128|256|512|1024|1518|9000|65000" },
+        [KEY_BURST] = { "burst", "1|4|32" },
+        [KEY_RING_SIZE] = { "ring-size", "256|1024" },
+};
+
+const char *cell_key_name(enum cell_key key)
 {
-        return c->to_guest ? "enqueue" : "dequeue";
+        return keys[key].name;
 }
 
-const char *cell_ring(const struct cell *c)
+const char *cell_key_values(enum cell_key key)
+{
+        return keys[key].values;
+}
+
+/* Is the word of n bytes one of those in the list? */
+static bool among(const char *list, const char *separator, const char *word, size_t n)
+{
+        for (const char *at = list;; at += strcspn(at, separator) + 1) {
+                const size_t len = strcspn(at, separator);
+
+                if (len == n && strncmp(at, word, n) == 0)
+                        return true;
+                if (at[len] == '\0')
+                        return false;
+        }
+}
+
+bool cell_key_takes(enum cell_key key, const char *list)
+{
+        for (const char *at = list;; at += strcspn(at, ",") + 1) {
+                const size_t len = strcspn(at, ",");
+
+                if (!among(keys[key].values, "|", at, len))
+                        return false;
+                if (at[len] == '\0')
+                        return true;
+        }
+}
+
+static const char *ring_name(const struct cell *c)
 {
         if (c->packed)
                 return c->in_order ? "packed-in-order" : "packed";
         return c->in_order ? "split-in-order" : "split";
 }
 
-const char *cell_layout_name(const struct cell *c)
+static const char *word(const struct cell *c, enum cell_key key)
 {
-        static const char *const names[LAYOUTS] = { "one", "chain", "indirect" };
+        static const char *const layouts[LAYOUTS] = { "one", "chain", "indirect" };
 
-        return names[c->layout];
+        switch (key) {
+        case KEY_MODE:
+                return c->pair ? "pair" : "alternate";
+        case KEY_DIRECTION:
+                return c->to_guest ? "enqueue" : "dequeue";
+        case KEY_RING:
+                return ring_name(c);
+        case KEY_MERGEABLE:
+                return c->mergeable ? "on" : "off";
+        default:
+                return layouts[c->layout];
+        }
+}
+
+struct cell_text cell_value(const struct cell *c, enum cell_key key)
+{
+        struct cell_text t;
+
+        if (key < KEY_SIZE)
+                snprintf(t.s, sizeof(t.s), "%s", word(c, key));
+        else
+                snprintf(t.s, sizeof(t.s), "%u",
+                         key == KEY_SIZE    ? c->size
+                         : key == KEY_BURST ? c->burst
+                                            : c->ring);
+        return t;
 }
 
 /* Take the next digit, to base n, off a number. */
@@ -50,6 +117,7 @@ static bool nth(size_t i, struct cell *c)
         c->layout = (enum cell_layout)digit(&i, LAYOUTS);
         c->burst = bursts[digit(&i, COUNT(bursts))];
         c->ring = rings[digit(&i, COUNT(rings))];
+        c->pair = digit(&i, 2) == 1;
         return i == 0;
 }
 
@@ -59,35 +127,68 @@ static bool sensible(const struct cell *c)
          * what it sends. */
         if (c->to_guest ? c->layout != LAYOUT_ONE : !c->mergeable)
                 return false;
-        /* Buffers of 64 KiB: no guest posts a thousand of them. */
-        return c->size < TSO_BYTES || c->ring == 256;
+        /* No guest posts a thousand buffers of 64 KiB, and merged it takes a thousand small ones
+         * for a burst. */
+        if (c->size == CELL_MAX_BYTES)
+                return c->ring == (c->to_guest && c->mergeable ? 1024 : 256);
+        return true;
 }
 
-static bool same(const char *wanted, const char *is)
+/* Small, middle and full packets in bursts on all rings; one size of everything else. */
+static bool quick(const struct cell *c)
 {
-        return !wanted || strcmp(wanted, is) == 0;
+        if (c->burst == 4 || (c->ring != 256 && c->size != CELL_MAX_BYTES))
+                return false;
+        if (c->burst == CELL_MAX_BURST && c->layout == LAYOUT_ONE)
+                return c->size == 64 || c->size == 512 || c->size == 1518 ||
+                       (c->size > 1518 && !c->in_order);
+        return c->size == 256 && !c->in_order;
 }
 
 static bool chosen(const struct cell_choice *w, const struct cell *c)
 {
-        return same(w->direction, cell_direction(c)) && same(w->ring, cell_ring(c)) &&
-               same(w->layout, cell_layout_name(c)) &&
-               same(w->mergeable, c->mergeable ? "on" : "off") &&
-               (!w->size || w->size == c->size) && (!w->burst || w->burst == c->burst) &&
-               (!w->ring_size || w->ring_size == c->ring);
+        for (enum cell_key key = 0; key < CELL_KEYS; key++) {
+                const struct cell_text is = cell_value(c, key);
+
+                if (w->wanted[key] && !among(w->wanted[key], ",", is.s, strlen(is.s)))
+                        return false;
+        }
+        return !w->quick || quick(c);
 }
 
-bool cell_get(const struct cell_choice *choice, size_t i, struct cell *ret_cell)
+/* The next wanted cell whose number is at least *n, and in *n the number behind it. */
+static bool next(const struct cell_choice *choice, size_t *n, struct cell *ret_cell)
 {
         struct cell c;
 
-        for (size_t n = 0; nth(n, &c); n++) {
-                if (!sensible(&c) || !chosen(choice, &c))
-                        continue;
-                if (i-- == 0) {
+        while (nth((*n)++, &c)) {
+                if (sensible(&c) && chosen(choice, &c)) {
                         *ret_cell = c;
                         return true;
                 }
         }
         return false;
+}
+
+bool cell_get(const struct cell_choice *choice, size_t i, struct cell *ret_cell)
+{
+        struct cell c;
+        size_t n = 0;
+
+        do {
+                if (!next(choice, &n, &c))
+                        return false;
+        } while (i-- > 0);
+        *ret_cell = c;
+        return true;
+}
+
+size_t cell_count(const struct cell_choice *choice)
+{
+        struct cell c;
+        size_t n = 0, count = 0;
+
+        while (next(choice, &n, &c))
+                count++;
+        return count;
 }

@@ -16,6 +16,7 @@ enum cell_layout {
 };
 
 struct cell {
+        bool pair;     /* the guest works on another CPU; else on that of the back-end */
         bool to_guest; /* enqueue; else dequeue */
         bool packed, in_order, mergeable;
         enum cell_layout layout;
@@ -23,21 +24,42 @@ struct cell {
         uint16_t burst, ring;
 };
 
-/* What was asked for on the command line: 0 or NULL means all. */
-struct cell_choice {
-        const char *direction; /* "enqueue", "dequeue" */
-        const char *ring;      /* "split", "split-in-order", "packed", "packed-in-order" */
-        const char *mergeable; /* "on", "off" */
-        const char *layout;    /* "one", "chain", "indirect" */
-        uint32_t size;
-        uint16_t burst, ring_size;
+/* The largest of the table, for what has to have room. */
+enum { CELL_MAX_BURST = 32, CELL_MAX_BYTES = 65000 };
+
+/* What a cell is told from others by, in the order of the table's columns. */
+enum cell_key {
+        KEY_MODE,
+        KEY_DIRECTION,
+        KEY_RING,
+        KEY_MERGEABLE,
+        KEY_LAYOUT,
+        KEY_SIZE,
+        KEY_BURST,
+        KEY_RING_SIZE,
+        CELL_KEYS,
 };
 
-/* Cell i of the whole table that the choice lets through; false past the last. */
-bool cell_get(const struct cell_choice *choice, size_t i, struct cell *ret_cell);
+/* Which cells are wanted: a list like "64,1518" for a key, or NULL for all of its values. */
+struct cell_choice {
+        const char *wanted[CELL_KEYS];
+        bool quick; /* of those, the few that are looked at after each change */
+};
 
-const char *cell_direction(const struct cell *c);
-const char *cell_ring(const struct cell *c);
-const char *cell_layout_name(const struct cell *c);
+const char *cell_key_name(enum cell_key key);   /* "ring-size" */
+const char *cell_key_values(enum cell_key key); /* "256|1024" */
+
+/* Is each word of the list, separated by commas, one of the key's values? */
+bool cell_key_takes(enum cell_key key, const char *list);
+
+/* A value of the cell as text. */
+struct cell_text {
+        char s[24];
+};
+struct cell_text cell_value(const struct cell *c, enum cell_key key);
+
+/* Cell i of those that are wanted, in the order of the table; false past the last. */
+bool cell_get(const struct cell_choice *choice, size_t i, struct cell *ret_cell);
+size_t cell_count(const struct cell_choice *choice);
 
 #endif

@@ -1,89 +1,74 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* vqlift-bench: vqlift's datapath and DPDK's vhost library, taking turns on the same rings. */
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <rte_common.h>
-#include <rte_eal.h>
-#include <rte_mbuf.h>
-
-#include "vqlift-bench/measure.h"
+#include "vqlift-bench/idle.h"
 #include "vqlift-bench/options.h"
+#include "vqlift-bench/plot.h"
+#include "vqlift-bench/prefix.h"
+#include "vqlift-bench/pvp.h"
+#include "vqlift-bench/report.h"
+#include "vqlift-bench/run.h"
+#include "vqlift-bench/table.h"
 
-enum { MBUFS = 8191, MBUF_CACHE = 256 };
+/* 0: good; 1: measured, and something failed; 2: not measured. */
+enum { EXIT_GOOD, EXIT_BAD_RESULT, EXIT_BAD_USE };
 
-/* Of the ratios of all cells that were measured. */
-struct summary {
-        double log_sum, least;
-        size_t cells, failed;
-};
-
-static struct rte_mempool *start_dpdk(char *program)
+static int write_results(const struct run *run)
 {
-        char *argv[] = { program,
-                         (char *)"--no-huge",
-                         (char *)"-m",
-                         (char *)"256",
-                         (char *)"--no-shconf",
-                         (char *)"--no-pci",
-                         (char *)"--iova-mode=va",
-                         (char *)"--no-telemetry",
-                         (char *)"--log-level=*:error" };
+        const struct options *o = run->options;
+        int rc = 0;
 
-        if (rte_eal_init((int)RTE_DIM(argv), argv) < 0)
-                return NULL;
-        return rte_pktmbuf_pool_create("bench", MBUFS, MBUF_CACHE, 0, RTE_MBUF_DEFAULT_BUF_SIZE,
-                                       SOCKET_ID_ANY);
+        if (o->json)
+                rc = report_print(run, stdout);
+        else
+                table_foot(stdout, run);
+        if (rc == 0 && o->report)
+                rc = report_write(run, o->report);
+        if (rc == 0 && (o->report || o->plot))
+                rc = plot_write(run, o->report ? o->report : o->plot);
+        return rc;
 }
 
-static void print_head(void)
+static int compare_main(int argc, char **argv)
 {
-        printf("%-8s %-16s %-9s %-9s %6s %6s %6s %9s %9s %6s\n", "", "ring", "mergeable", "layout",
-               "bytes", "burst", "ring", "vqlift", "rte_vhost", "ratio");
-}
-
-static void run_cell(const struct cell *c, unsigned int rounds, struct rte_mempool *pool,
-                     struct summary *sum)
-{
-        struct measurement m;
-        int rc = measure_cell(c, rounds, pool, &m);
-        double ratio;
-
-        printf("%-8s %-16s %-9s %-9s %6u %6u %6u ", cell_direction(c), cell_ring(c),
-               c->mergeable ? "on" : "off", cell_layout_name(c), c->size, c->burst, c->ring);
-        if (rc < 0) {
-                printf("failed: %s\n", strerror(-rc));
-                sum->failed++;
-                return;
-        }
-        ratio = m.median[BACKEND_RTE_VHOST] / m.median[BACKEND_VQLIFT];
-        printf("%9.1f %9.1f %6.2f\n", m.median[BACKEND_VQLIFT], m.median[BACKEND_RTE_VHOST], ratio);
-        fflush(stdout);
-        sum->log_sum += log(ratio);
-        sum->least = RTE_MIN(sum->least, ratio);
-        sum->cells++;
-}
-
-int main(int argc, char **argv)
-{
-        struct summary sum = { .least = INFINITY };
-        struct rte_mempool *pool;
+        struct machine machine;
+        struct summary sum;
         struct options o;
-        struct cell c;
+        struct run run;
         int rc = options_parse(argc, argv, &o);
 
         if (rc != 0)
-                return rc < 0 ? 2 : 0;
-        pool = start_dpdk(argv[0]);
-        if (!pool)
-                return 1;
-        print_head();
-        for (size_t i = 0; cell_get(&o.cells, i, &c); i++)
-                run_cell(&c, o.rounds, pool, &sum);
-        if (sum.cells)
-                printf("%zu cells: geometric mean %.2f, least %.2f\n", sum.cells,
-                       exp(sum.log_sum / (double)sum.cells), sum.least);
-        return sum.cells > 0 && sum.failed == 0 ? 0 : 1;
+                return rc < 0 ? EXIT_BAD_USE : EXIT_GOOD;
+        if (o.prefix && prefix_enter(o.prefix, argv) < 0)
+                return EXIT_BAD_USE;
+        if (machine_start(argv[0], &machine) < 0)
+                return EXIT_BAD_USE;
+        rc = run_cells(&o, &machine, &run);
+        machine_stop(&machine);
+        if (rc < 0)
+                return EXIT_BAD_USE;
+        sum = run_summary(&run);
+        rc = write_results(&run);
+        run_fini(&run);
+        return rc == 0 && sum.failed == 0 && sum.under == 0 ? EXIT_GOOD : EXIT_BAD_RESULT;
+}
+
+static const struct {
+        const char *name;
+        int (*main)(int argc, char **argv);
+} commands[] = {
+        { "compare", compare_main },
+        { "idle", idle_main },
+        { "pvp", pvp_main },
+};
+
+int main(int argc, char **argv)
+{
+        for (size_t i = 0; argc > 1 && i < sizeof(commands) / sizeof(commands[0]); i++)
+                if (strcmp(argv[1], commands[i].name) == 0)
+                        return commands[i].main(argc - 1, argv + 1);
+        return compare_main(argc, argv);
 }

@@ -2,88 +2,138 @@
 #include "vqlift-bench/measure.h"
 
 #include <errno.h>
-#include <stdlib.h>
+#include <string.h>
 
 #include <rte_common.h>
-#include <rte_cycles.h>
+
+#include "vqlift-bench/probe.h"
 
 enum {
-        WARM_UP = 32, /* bursts at each turn that are not counted */
-        PACKETS_PER_TURN = 6400,
-        LARGE = 2000, /* packets above this size: a quarter as many */
+        TURN_PACKETS = 1024,
+        TURN_MOST = 192, /* bursts */
+        TURN_LEAST = 16,
+        WARM_UP = 8,  /* bursts at each turn that are not counted */
+        LARGE = 2000, /* bytes; packets above that size: half as many */
 };
 
-struct samples {
-        double *value;
-        size_t n, room;
-};
-
-static int by_value(const void *a, const void *b)
+double measurement_ratio(const struct measurement *m, enum contender than)
 {
-        const double x = *(const double *)a, y = *(const double *)b;
-
-        return (x > y) - (x < y);
+        return m->of[than].median / m->of[CONTENDER_VQLIFT].median;
 }
 
-static double median(struct samples *s)
+static unsigned int bursts_of_turn(const struct cell *c)
 {
-        qsort(s->value, s->n, sizeof(*s->value), by_value);
-        return s->value[s->n / 2];
+        const unsigned int n = TURN_PACKETS / c->burst / (c->size > LARGE ? 2 : 1);
+
+        return RTE_MAX((unsigned int)TURN_LEAST, RTE_MIN((unsigned int)TURN_MOST, n));
 }
 
-/* What two readings of the clock cost by themselves. */
-static uint64_t clock_cost(void)
+/* The bursts of one turn; in *ret_value ticks per packet. */
+static int take_bursts(struct rig *r, const struct cell *c, uint64_t clock, double *ret_value)
 {
-        uint64_t least = UINT64_MAX;
+        const unsigned int n = bursts_of_turn(c);
+        double ticks[TURN_MOST];
+        int rc = 0;
 
-        for (int i = 0; i < 1000; i++) {
-                uint64_t t = rte_rdtsc_precise();
+        for (unsigned int i = 0; rc == 0 && i < WARM_UP + n; i++) {
+                uint64_t tsc = 0;
 
-                t = rte_rdtsc_precise() - t;
-                least = RTE_MIN(least, t);
+                rc = rig_burst(r, &tsc);
+                if (i >= WARM_UP)
+                        ticks[i - WARM_UP] = (double)(tsc > clock ? tsc - clock : 0);
         }
-        return least;
+        if (rc == 0)
+                *ret_value = sample_burst_mean(ticks, n) / c->burst;
+        return rc;
 }
 
-static int take_turn(struct rig *r, enum backend b, unsigned int bursts, struct samples *s)
+static int take_turn(struct rig *r, const struct cell *c, enum contender who, struct series *s)
 {
-        const uint64_t clock = clock_cost();
-        int rc = rig_use(r, b);
+        const uint64_t clock = probe_clock();
+        struct batch b = { 0 };
+        int rc = rig_use(r, who), stopped;
 
-        for (unsigned int i = 0; rc >= 0 && i < WARM_UP + bursts; i++) {
-                uint64_t tsc;
+        if (rc < 0)
+                return rc;
+        b.round_trip[0] = rig_round_trip(r);
+        b.probe = (double)probe_spin();
+        rig_run(r);
+        rc = take_bursts(r, c, clock, &b.value);
+        stopped = rig_quiet(r);
+        b.probe = RTE_MAX(b.probe, (double)probe_spin());
+        b.round_trip[1] = rig_round_trip(r);
+        if (rc == 0)
+                rc = stopped;
+        if (rc == 0)
+                series_add(s, &b);
+        return rc;
+}
 
-                rc = rig_burst(r, i == 0, &tsc);
-                if (rc == 0)
-                        rc = -EIO;
-                if (rc > 0 && i >= WARM_UP && s->n < s->room)
-                        s->value[s->n++] = (double)(tsc > clock ? tsc - clock : 0) / rc;
+static int check(struct rig *r)
+{
+        int rc = rig_check(r, CONTENDER_VQLIFT);
+
+        return rc < 0 ? rc : rig_check(r, CONTENDER_OTHER);
+}
+
+static int take_turns(struct rig *r, const struct rig_params *p, unsigned int rounds,
+                      struct series *s)
+{
+        const int n = p->limit ? CONTENDERS : CONTENDER_LIMIT;
+        int rc = check(r);
+
+        for (unsigned int i = 0; rc == 0 && i < rounds; i++)
+                for (int who = 0; rc == 0 && who < n; who++)
+                        rc = take_turn(r, &p->cell, (enum contender)who, &s[who]);
+        return rc < 0 ? rc : check(r);
+}
+
+static int judge(const struct series *s, size_t n, struct measurement *ret_measurement)
+{
+        struct measurement m = { 0 };
+        struct verdict v;
+        int rc = verdict_reach(s, n, &v);
+
+        for (size_t i = 0; rc == 0 && i < n; i++)
+                rc = series_statistic(&s[i], &v, &m.of[i]);
+        if (rc == 0) {
+                m.far = v.near_far > 0 && v.far;
+                *ret_measurement = m;
         }
         return rc;
 }
 
-int measure_cell(const struct cell *cell, unsigned int rounds, struct rte_mempool *pool,
+int measure_cell(const struct rig_params *params, unsigned int rounds,
                  struct measurement *ret_measurement)
 {
-        const unsigned int bursts = PACKETS_PER_TURN / cell->burst / (cell->size > LARGE ? 4 : 1);
-        struct samples s[BACKENDS] = { 0 };
+        struct series s[CONTENDERS] = { 0 };
         struct rig *r = NULL;
-        int rc = rig_new(cell, pool, &r);
+        int rc = rig_new(params, &r);
 
-        for (enum backend b = 0; b < BACKENDS; b++) {
-                s[b].room = (size_t)rounds * bursts;
-                s[b].value = calloc(s[b].room, sizeof(double));
-                if (!s[b].value)
-                        rc = -ENOMEM;
-        }
-        for (unsigned int i = 0; rc >= 0 && i < rounds; i++)
-                for (enum backend b = 0; rc >= 0 && b < BACKENDS; b++)
-                        rc = take_turn(r, b, bursts, &s[b]);
-        for (enum backend b = 0; b < BACKENDS; b++) {
-                if (rc >= 0)
-                        ret_measurement->median[b] = median(&s[b]);
-                free(s[b].value);
-        }
+        for (int who = 0; who < CONTENDERS && rc == 0; who++)
+                rc = series_init(&s[who], rounds);
+        if (rc == 0)
+                rc = take_turns(r, params, rounds, s);
+        if (rc == 0)
+                rc = judge(s, params->limit ? CONTENDERS : CONTENDER_LIMIT, ret_measurement);
+        for (int who = 0; who < CONTENDERS; who++)
+                series_fini(&s[who]);
         rig_free(r);
-        return rc < 0 ? rc : 0;
+        return rc;
+}
+
+const char *measure_error(int rc)
+{
+        switch (rc) {
+        case -EBADMSG:
+                return "wrong bytes arrived";
+        case -EIO:
+                return "fewer packets arrived than were sent";
+        case -ENODATA:
+                return "the machine was disturbed all the time";
+        case -ETIMEDOUT:
+                return "the guest's thread or the back-end did not come forward";
+        default:
+                return strerror(-rc);
+        }
 }

@@ -3,18 +3,27 @@
 #define VQLIFT_BENCH_MEASURE_H
 
 #include "vqlift-bench/rig.h"
+#include "vqlift-bench/sample.h"
 
-/* Ticks of the time-stamp counter per packet: the median over all bursts of a back-end. */
+/* Ticks of the time-stamp counter per packet. */
 struct measurement {
-        double median[BACKENDS];
+        struct statistic of[CONTENDERS];
+        bool far; /* mode pair: of two placements of the CPUs, the one with longer round trips */
 };
 
+/* How the others compare with vqlift: their ticks for each tick of it. */
+double measurement_ratio(const struct measurement *m, enum contender than);
+
 /*
- * Measure a cell: the back-ends take turns, `rounds` times each, after a warm-up at each turn, and
- * the first burst of each turn is compared byte by byte.  -EBADMSG if a back-end moved wrong bytes,
- * -EIO if it moved nothing, or what building the rig failed with.
+ * Measure a cell: the contenders take `rounds` short turns each, after a warm-up at each turn, and
+ * before and after all of them each one is checked byte by byte.  -EBADMSG if a back-end moved
+ * wrong bytes, -EIO if it moved too few packets, -ENODATA if the machine was never at rest, or what
+ * building the rig failed with.
  */
-int measure_cell(const struct cell *cell, unsigned int rounds, struct rte_mempool *pool,
+int measure_cell(const struct rig_params *params, unsigned int rounds,
                  struct measurement *ret_measurement);
+
+/* What that means, for people. */
+const char *measure_error(int rc);
 
 #endif

@@ -13,28 +13,30 @@
 
 #include "frontend/frontend.h"
 
-enum { READY_SECONDS = 10 };
+enum { READY_SECONDS = 20 };
 
-struct rte_vhost_peer {
+/* The library's callbacks have no argument of ours. */
+static struct {
         char path[64];
-        int vid;
-};
+        _Atomic(int) vid; /* of the device that is ready */
+        sem_t ready, gone;
+} host;
 
-/* The library's callbacks have no argument of ours: one peer at a time. */
-static _Atomic(int) ready_vid = -1;
-static sem_t ready;
+struct rte_peer {
+        int vid; /* -1: not ready yet */
+};
 
 static int on_new_device(int vid)
 {
-        atomic_store(&ready_vid, vid);
-        sem_post(&ready);
+        atomic_store(&host.vid, vid);
+        sem_post(&host.ready);
         return 0;
 }
 
 static void on_destroy_device(int vid)
 {
         (void)vid;
-        atomic_store(&ready_vid, -1);
+        sem_post(&host.gone);
 }
 
 static const struct rte_vhost_device_ops ops = {
@@ -42,62 +44,78 @@ static const struct rte_vhost_device_ops ops = {
         .destroy_device = on_destroy_device,
 };
 
-int rte_vhost_peer_new(struct rte_vhost_peer **ret_peer, struct fe_frontend **ret_fe)
+int rte_peer_listen(void)
 {
-        struct rte_vhost_peer *p = calloc(1, sizeof(*p));
-        int rc = -ENOMEM;
+        sem_init(&host.ready, 0, 0);
+        sem_init(&host.gone, 0, 0);
+        snprintf(host.path, sizeof(host.path), "/tmp/vqlift-bench-%d.sock", getpid());
+        if (rte_vhost_driver_register(host.path, 0) == 0 &&
+            rte_vhost_driver_callback_register(host.path, &ops) == 0 &&
+            rte_vhost_driver_start(host.path) == 0)
+                return 0;
+        rte_peer_unlisten();
+        return -EIO;
+}
 
-        if (!p)
-                return rc;
-        sem_init(&ready, 0, 0);
-        snprintf(p->path, sizeof(p->path), "/tmp/vqlift-bench-%d.sock", getpid());
-        if (rte_vhost_driver_register(p->path, 0) < 0 ||
-            rte_vhost_driver_callback_register(p->path, &ops) < 0 ||
-            rte_vhost_driver_start(p->path) < 0)
-                rc = -EIO;
-        else
-                rc = fe_frontend_connect(p->path, ret_fe);
+void rte_peer_unlisten(void)
+{
+        rte_vhost_driver_unregister(host.path);
+}
+
+int rte_peer_new(struct rte_peer **ret_peer, struct fe_frontend **ret_fe)
+{
+        struct rte_peer *p = calloc(1, sizeof(*p));
+        int rc = p ? fe_frontend_connect(host.path, ret_fe) : -ENOMEM;
+
         if (rc < 0) {
-                rte_vhost_peer_free(p);
+                free(p);
                 return rc;
         }
+        p->vid = -1;
         *ret_peer = p;
         return 0;
 }
 
-void rte_vhost_peer_free(struct rte_vhost_peer *p)
-{
-        if (!p)
-                return;
-        rte_vhost_driver_unregister(p->path);
-        sem_destroy(&ready);
-        free(p);
-}
-
-int rte_vhost_peer_wait(struct rte_vhost_peer *p)
+static int wait_for(sem_t *what)
 {
         struct timespec until;
 
         clock_gettime(CLOCK_REALTIME, &until);
         until.tv_sec += READY_SECONDS;
-        while (sem_timedwait(&ready, &until) < 0)
+        while (sem_timedwait(what, &until) < 0)
                 if (errno != EINTR)
                         return -errno;
-        p->vid = atomic_load(&ready_vid);
+        return 0;
+}
+
+int rte_peer_wait(struct rte_peer *p)
+{
+        int rc = wait_for(&host.ready);
+
+        if (rc < 0)
+                return rc;
+        p->vid = atomic_load(&host.vid);
         for (uint16_t q = 0; q < 2; q++)
                 rte_vhost_enable_guest_notification(p->vid, q, 0);
         return 0;
 }
 
-int rte_vhost_peer_seek(struct rte_vhost_peer *p, unsigned int ring, uint32_t at, bool packed)
+void rte_peer_free(struct rte_peer *p)
+{
+        if (p && p->vid >= 0)
+                (void)wait_for(&host.gone);
+        free(p);
+}
+
+int rte_peer_seek(struct rte_peer *p, unsigned int ring, uint32_t at, bool packed)
 {
         const uint16_t avail = (uint16_t)at, used = packed ? (uint16_t)(at >> 16) : (uint16_t)at;
 
         return rte_vhost_set_vring_base(p->vid, (uint16_t)ring, avail, used);
 }
 
-uint16_t rte_vhost_peer_move(struct rte_vhost_peer *p, unsigned int ring, struct rte_mempool *pool,
-                             struct rte_mbuf **pkts, uint16_t n)
+uint16_t rte_peer_move(struct rte_peer *p, unsigned int ring, struct rte_mempool *pool,
+                       struct rte_mbuf **pkts, uint16_t n)
 {
         if (!pool)
                 return rte_vhost_enqueue_burst(p->vid, (uint16_t)ring, pkts, n);

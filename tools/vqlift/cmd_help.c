@@ -39,9 +39,10 @@ static void print_commands(void)
         char left[64];
 
         for (size_t i = 0; (c = vql_command_at(i)); i++) {
-                snprintf(left, sizeof(left), "%s%s%s%s%s", c->noun, c->verb ? " " : "",
+                snprintf(left, sizeof(left), "%s%s%s%s%s%s%s", c->noun, c->verb ? " " : "",
                          c->verb ? c->verb : "", c->argument ? " " : "",
-                         c->argument ? c->argument : "");
+                         c->argument ? c->argument : "", c->second ? " " : "",
+                         c->second ? c->second : "");
                 print_row(left, c->help);
         }
 }
@@ -67,12 +68,13 @@ static int help(struct vql_cli *cli, const char *argument)
         print_row("-s, --control SOCKET",
                   "The daemon's control socket, " VQL_DEFAULT_CONTROL " without this option.");
         print_row("-j, --json", "Print what the daemon answers, as JSON.");
+        print_row("--timeline", "With port show: how the last sessions went.");
         print_row("--watch SECONDS", "With stats: rates, every so many seconds.");
         print_row("-h, --help", "Show this text.");
         print_row("-V, --version", "Show the version of this program.");
         puts("\nOptions of port add (vqlift.yaml(5) has their values):");
         print_port_options();
-        puts("\nExit status: 0 done, 1 the daemon refused or is not there, 2 wrong usage.");
+        puts("\nExit status: 0 done, 1 refused, or the daemon is not there, 2 wrong usage.");
         return VQL_EXIT_DONE;
 }
 

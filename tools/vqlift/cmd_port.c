@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <stdio.h>
+#include <time.h>
 
 #include "vqlift/command.h"
 #include "vqlift/table.h"
@@ -78,6 +79,77 @@ static void print_port(const json_t *port)
         json_decref(rings);
 }
 
+/* Milliseconds, as people compare them. */
+static void add_ms(struct vql_table *t, const json_t *us)
+{
+        if (json_is_integer(us))
+                vql_table_add(t, "%.3f", (double)json_integer_value(us) / 1000);
+        else
+                vql_table_add(t, "-");
+}
+
+static void print_phases(const json_t *phases)
+{
+        struct vql_table t;
+        json_t *phase;
+        size_t i;
+
+        vql_table_init(&t, "lrrr");
+        for (const char *const *heading =
+                     (const char *const[]){ "PHASE", "TIMES", "AT MS", "TOOK MS", NULL };
+             *heading; heading++)
+                vql_table_add(&t, "%s", *heading);
+        json_array_foreach(phases, i, phase)
+        {
+                if (json_integer_value(json_object_get(phase, "count")) == 0)
+                        continue;
+                vql_table_add_json(&t, json_object_get(phase, "phase"));
+                vql_table_add_json(&t, json_object_get(phase, "count"));
+                add_ms(&t, json_object_get(phase, "at-us"));
+                add_ms(&t, json_object_get(phase, "took-us"));
+        }
+        vql_table_print(&t, stdout);
+        vql_table_fini(&t);
+}
+
+static void print_session(const json_t *session)
+{
+        const time_t began =
+                (time_t)(json_integer_value(json_object_get(session, "began-us")) / 1000000);
+        const json_t *lasted = json_object_get(session, "lasted-us");
+        char when[32] = "";
+        struct vql_table t;
+        struct tm tm;
+
+        if (gmtime_r(&began, &tm))
+                strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S UTC", &tm);
+        vql_table_init(&t, "ll");
+        vql_table_add(&t, "connection");
+        vql_table_add_json(&t, json_object_get(session, "connection"));
+        vql_table_add(&t, "began");
+        vql_table_add(&t, "%s", when);
+        vql_table_add(&t, "lasted ms");
+        add_ms(&t, lasted);
+        vql_table_add(&t, "reason");
+        vql_table_add_json(&t, json_object_get(session, "reason"));
+        vql_table_print(&t, stdout);
+        vql_table_fini(&t);
+        print_phases(json_object_get(session, "phases"));
+}
+
+static void print_timeline(const json_t *port)
+{
+        json_t *session;
+        size_t i;
+
+        json_array_foreach(json_object_get(port, "timeline"), i, session)
+        {
+                if (i > 0)
+                        putchar('\n');
+                print_session(session);
+        }
+}
+
 static int list(struct vql_cli *cli, const char *argument)
 {
         (void)argument;
@@ -88,7 +160,8 @@ static int show(struct vql_cli *cli, const char *name)
 {
         if (!name)
                 return list(cli, NULL);
-        return vql_command_call(cli, "port.show", name_params(name), print_port);
+        return vql_command_call(cli, "port.show", name_params(name),
+                                cli->timeline ? print_timeline : print_port);
 }
 
 const struct vql_command vql_port_commands[] = {
@@ -113,8 +186,10 @@ const struct vql_command vql_port_commands[] = {
                 .verb = "show",
                 .argument = "[NAME]",
                 .run = show,
+                .takes_timeline = true,
                 .help = "Show all about a port, and the rings that its front-end has set up; "
-                        "without NAME, list the ports.",
+                        "without NAME, list the ports. With --timeline, show how its last "
+                        "sessions went instead: when each phase began and how long it took.",
         },
         {
                 .noun = "port",

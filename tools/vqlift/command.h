@@ -14,16 +14,18 @@ enum vql_exit { VQL_EXIT_DONE = 0, VQL_EXIT_FAILED = 1, VQL_EXIT_USAGE = 2 };
 /* What the options say. */
 struct vql_cli {
         const char *socket;
-        bool json;
+        bool json, timeline;
         unsigned int watch; /* seconds between two looks; 0: look once */
         json_t *port;       /* keys of a port */
+        const char *second; /* the other argument */
 };
 
 struct vql_command {
         const char *noun;
         const char *verb;     /* NULL: the noun is all */
         const char *argument; /* NULL: takes none; in brackets: may be left out */
-        bool takes_port_keys, takes_watch;
+        const char *second;   /* NULL: takes no other */
+        bool takes_port_keys, takes_watch, takes_timeline;
         /* Returns a vql_exit.  `argument` is NULL if it was left out. */
         int (*run)(struct vql_cli *cli, const char *argument);
         const char *help;
@@ -31,6 +33,7 @@ struct vql_command {
 
 extern const struct vql_command vql_port_commands[];
 extern const struct vql_command vql_stats_commands[];
+extern const struct vql_command vql_compat_commands[];
 extern const struct vql_command vql_show_commands[];
 extern const struct vql_command vql_help_commands[];
 

@@ -6,10 +6,8 @@
 #include "vqlift/call.h"
 
 static const struct vql_command *const tables[] = {
-        vql_port_commands,
-        vql_stats_commands,
-        vql_show_commands,
-        vql_help_commands,
+        vql_port_commands, vql_stats_commands, vql_compat_commands,
+        vql_show_commands, vql_help_commands,
 };
 
 const struct vql_command *vql_command_at(size_t i)

@@ -12,7 +12,7 @@
 #include "vqlift/port_options.h"
 
 /* Values of long options without a letter; keys of ports follow. */
-enum { OPTION_WATCH = 256, OPTION_KEY, OPTIONS_MAX = 64, WATCH_MAX_S = 86400 };
+enum { OPTION_WATCH = 256, OPTION_TIMELINE, OPTION_KEY, OPTIONS_MAX = 64, WATCH_MAX_S = 86400 };
 
 static int __attribute__((format(printf, 1, 2))) fail_usage(const char *fmt, ...)
 {
@@ -33,6 +33,7 @@ static void list_options(struct option options[OPTIONS_MAX])
                 { "control", required_argument, NULL, 's' },
                 { "json", no_argument, NULL, 'j' },
                 { "watch", required_argument, NULL, OPTION_WATCH },
+                { "timeline", no_argument, NULL, OPTION_TIMELINE },
                 { "help", no_argument, NULL, 'h' },
                 { "version", no_argument, NULL, 'V' },
         };
@@ -84,6 +85,9 @@ static int read_option(struct vql_cli *cli, int option)
                 return -1;
         case OPTION_WATCH:
                 return read_watch(cli, optarg);
+        case OPTION_TIMELINE:
+                cli->timeline = true;
+                return -1;
         case 'h':
                 return vql_help_commands[0].run(cli, NULL);
         case 'V':
@@ -155,14 +159,19 @@ static int run(struct vql_cli *cli, char **words, int n)
         if (!c)
                 return fail_command(words[0], n > 1 ? words[1] : NULL);
         extra = n - used;
-        if (extra > (c->argument ? 1 : 0))
+        if (extra > !!c->argument + !!c->second)
                 return fail_usage("\"%s\" is one argument too many", words[n - 1]);
         if (extra == 0 && c->argument && c->argument[0] != '[')
                 return fail_usage("%s %s: expected %s", c->noun, c->verb, c->argument);
+        if (extra == 1 && c->second)
+                return fail_usage("%s %s: expected %s", c->noun, c->verb, c->second);
+        cli->second = extra > 1 ? words[used + 1] : NULL;
         if (json_object_size(cli->port) && !c->takes_port_keys)
                 return fail_usage("keys of a port are options of port add alone");
         if (cli->watch && !c->takes_watch)
                 return fail_usage("--watch is an option of stats alone");
+        if (cli->timeline && !(c->takes_timeline && extra))
+                return fail_usage("--timeline is an option of port show NAME alone");
         return c->run(cli, extra ? words[used] : NULL);
 }
 

@@ -54,11 +54,23 @@ static int append_entries(json_t *list, const struct vql_rule *item, const char 
         return r;
 }
 
+/* One of the words that the key takes instead of a list? */
+static bool is_word(const struct vql_rule *rule, const char *text)
+{
+        for (; rule; rule = rule->otherwise) {
+                for (size_t i = 0; rule->type == VQL_RULE_WORD && rule->words[i]; i++) {
+                        if (strcmp(rule->words[i], text) == 0)
+                                return true;
+                }
+        }
+        return false;
+}
+
 int vql_port_option_set(json_t *port, const struct vql_key *key, const char *text)
 {
         json_t *value = json_object_get(port, key->name);
 
-        if (!takes(key->rule, VQL_RULE_LIST)) {
+        if (!takes(key->rule, VQL_RULE_LIST) || is_word(key->rule, text) || json_is_string(value)) {
                 if (value)
                         return -EEXIST;
                 value = make_scalar(key->rule, text);

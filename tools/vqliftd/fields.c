@@ -34,6 +34,26 @@ static json_t *pack_mask(enum vql_field_type type, uint64_t mask)
         return list;
 }
 
+/* Every bit by a name, so that another host's program can tell what it does not know. */
+static json_t *pack_named_bits(const char *(*name_of)(unsigned int bit), uint64_t mask)
+{
+        json_t *object = json_object();
+        char number[16];
+
+        for (unsigned int bit = 0; bit < MASK_BITS; bit++) {
+                const char *name = name_of(bit);
+
+                if (!((mask >> bit) & 1))
+                        continue;
+                snprintf(number, sizeof(number), "bit-%u", bit);
+                if (json_object_set_new(object, name ? name : number, json_integer(bit)) < 0) {
+                        json_decref(object);
+                        return NULL;
+                }
+        }
+        return object;
+}
+
 static json_t *pack_mac(const uint8_t mac[6])
 {
         return json_sprintf("%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2], mac[3], mac[4],
@@ -68,6 +88,10 @@ static json_t *pack_field(enum vql_field_type type, const void *at)
                 return pack_mask(type, *(const uint64_t *)at);
         case VQL_FIELD_MAC:
                 return pack_mac(at);
+        case VQL_FIELD_FEATURE_BITS:
+                return pack_named_bits(vql_feature_to_name, *(const uint64_t *)at);
+        case VQL_FIELD_PROTOCOL_BITS:
+                return pack_named_bits(vql_protocol_feature_to_name, *(const uint64_t *)at);
         }
         return NULL;
 }
@@ -100,6 +124,8 @@ const char *vql_field_type_name(enum vql_field_type type)
                 [VQL_FIELD_FEATURES] = "list of names",
                 [VQL_FIELD_MASK] = "list of bit numbers",
                 [VQL_FIELD_MAC] = "string",
+                [VQL_FIELD_FEATURE_BITS] = "object of names with bit numbers",
+                [VQL_FIELD_PROTOCOL_BITS] = "object of names with bit numbers",
         };
 
         return names[type];

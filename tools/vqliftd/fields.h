@@ -19,6 +19,9 @@ enum vql_field_type {
         VQL_FIELD_FEATURES, /* uint64_t of virtio feature bits: list of names */
         VQL_FIELD_MASK,     /* uint64_t: list of bit numbers */
         VQL_FIELD_MAC,      /* uint8_t[6] */
+        /* uint64_t: an object of names, each with its bit number */
+        VQL_FIELD_FEATURE_BITS,
+        VQL_FIELD_PROTOCOL_BITS,
 };
 
 struct vql_field {

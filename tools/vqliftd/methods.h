@@ -8,6 +8,7 @@
 
 extern const struct vql_rpc_method vql_rpc_port_methods[];
 extern const struct vql_rpc_method vql_rpc_stats_methods[];
+extern const struct vql_rpc_method vql_rpc_compat_methods[];
 extern const struct vql_rpc_method vql_rpc_version_methods[];
 extern const struct vql_rpc_method vql_rpc_uplink_methods[];
 extern const struct vql_rpc_method vql_rpc_worker_methods[];

@@ -78,10 +78,13 @@ static void check_worker(const json_t *port, const char *path, unsigned int n_wo
 void vql_port_params_check(const json_t *port, const char *path, unsigned int n_workers,
                            struct vql_report *report)
 {
+        static const char *const lists[] = { "features", "features-off" };
         char member[VQL_REPORT_PATH];
 
-        vql_path_key(member, path, "features-off");
-        check_features(json_object_get(port, "features-off"), member, report);
+        for (size_t i = 0; i < sizeof(lists) / sizeof(*lists); i++) {
+                vql_path_key(member, path, lists[i]);
+                check_features(json_object_get(port, lists[i]), member, report);
+        }
         check_server_keys(port, path, report);
         check_worker(port, path, n_workers, report);
 }
@@ -114,14 +117,15 @@ static unsigned int get_mode(const json_t *port)
         return mode ? (unsigned int)strtoul(mode, NULL, 8) : 0;
 }
 
-static uint64_t get_features(const json_t *port)
+/* "all" is 0 to the library. */
+static uint64_t get_features(const json_t *port, const char *key)
 {
         uint64_t features = 0;
         json_t *name;
         size_t i;
         int bit;
 
-        json_array_foreach(json_object_get(port, "features-off"), i, name)
+        json_array_foreach(json_object_get(port, key), i, name)
         {
                 bit = vql_feature_from_name(json_string_value(name));
                 if (bit >= 0)
@@ -135,6 +139,13 @@ static int get_worker(const json_t *port)
         const json_t *worker = json_object_get(port, "worker");
 
         return json_is_integer(worker) ? (int)json_integer_value(worker) : -1;
+}
+
+static bool is_yes(const json_t *port, const char *key)
+{
+        const char *word = get_string(port, key);
+
+        return word && strcmp(word, "yes") == 0;
 }
 
 void vql_port_params_from(const json_t *port, struct vql_port_request *ret_request)
@@ -153,7 +164,9 @@ void vql_port_params_from(const json_t *port, struct vql_port_request *ret_reque
                 .uplink = get_string(port, "uplink"),
                 .uplink_queues = get_number(port, "uplink-queues"),
                 .mtu = get_number(port, "mtu"),
-                .features_off = get_features(port),
+                .features_only = get_features(port, "features"),
+                .features_off = get_features(port, "features-off"),
                 .worker = get_worker(port),
+                .postcopy = is_yes(port, "postcopy"),
         };
 }

@@ -52,7 +52,7 @@ struct vql_rpc_method {
         const char *help;
         /* For the manual: what comes back, and its members. */
         const char *result;
-        const struct vql_field *fields, *ring_fields;
+        const struct vql_field *fields, *ring_fields, *session_fields, *phase_fields;
 };
 
 /* All methods by number, NULL past the end. */

@@ -5,6 +5,7 @@
 #include "vqliftd/fields.h"
 #include "vqliftd/methods.h"
 #include "vqliftd/port_params.h"
+#include "vqliftd/port_timeline.h"
 
 #define FIELD(key, type, member, help)      VQL_FIELD(vql_port_info, key, type, member, help)
 #define RING_FIELD(key, type, member, help) VQL_FIELD(vql_ring_info, key, type, member, help)
@@ -170,7 +171,9 @@ static json_t *show(struct vql_rpc *rpc, const json_t *params, struct vql_rpc_er
         const char *name = json_string_value(json_object_get(params, "name"));
         json_t *port = describe(rpc, name, e);
 
-        if (port && json_object_set_new(port, "rings", list_rings(rpc, name, e)) < 0) {
+        if (port &&
+            (json_object_set_new(port, "rings", list_rings(rpc, name, e)) < 0 ||
+             json_object_set_new(port, "timeline", vql_port_timeline(rpc->vql, name)) < 0)) {
                 json_decref(port);
                 return NULL;
         }
@@ -207,11 +210,14 @@ const struct vql_rpc_method vql_rpc_port_methods[] = {
                 .name = "port.show",
                 .params = &name_rule,
                 .handle = show,
-                .help = "The state of a port and of its rings.",
+                .help = "The state of a port and of its rings, and how its last sessions went.",
                 .result = "An object of the members below, with origin (file or control: where "
-                          "the port was added) and rings, a list.",
+                          "the port was added), rings, a list, and timeline: a list of the last 8 "
+                          "sessions, the newest first, each with phases, a list.",
                 .fields = port_fields,
                 .ring_fields = ring_fields,
+                .session_fields = vql_session_fields,
+                .phase_fields = vql_phase_fields,
         },
         { 0 },
 };

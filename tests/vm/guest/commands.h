@@ -10,6 +10,9 @@ int stream_serve(char **args);
 int stream_run(char **args);
 int file_receive(char **args);
 int file_send(char **args);
+int count_send(char **args);
+int count_receive(char **args);
+int announce_watch(char **args);
 int nic_channels(char **args);
 int nic_offload(char **args);
 

@@ -42,20 +42,13 @@ static bool check_message(const uint8_t *buf, ssize_t bytes, enum direction d, u
         return good == n;
 }
 
-static void make_room(int s)
-{
-        int bytes = 8 << 20;
-
-        setsockopt(s, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof(bytes));
-}
-
 int echo_serve(char **args)
 {
         static uint8_t buf[MAX_BYTES];
         unsigned long answered = 0, bad = 0;
         int s = net_bind(SOCK_DGRAM, args[0]);
 
-        make_room(s);
+        net_make_room(s);
         setlinebuf(stdout);
         while (!net_stopped) {
                 union net_addr from;
@@ -197,7 +190,7 @@ int echo_run(char **args)
         e.s = socket(to.sa.sa_family, SOCK_DGRAM, 0);
         if (e.s < 0 || connect(e.s, &to.sa, n) < 0)
                 net_die("socket to %s: %s", args[0], strerror(errno));
-        make_room(e.s);
+        net_make_room(e.s);
         /* Never in fragments: the length asked for is what travels. */
         setsockopt(e.s, is_v6 ? IPPROTO_IPV6 : IPPROTO_IP,
                    is_v6 ? IPV6_MTU_DISCOVER : IP_MTU_DISCOVER, &whole, sizeof(whole));

@@ -94,6 +94,13 @@ int net_bind(int type, const char *port)
         return s;
 }
 
+void net_make_room(int s)
+{
+        int bytes = 8 << 20;
+
+        setsockopt(s, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof(bytes));
+}
+
 int net_connect(const char *addr, const char *port)
 {
         union net_addr a;

@@ -28,6 +28,8 @@ unsigned long net_number(const char *text, unsigned long min, unsigned long max)
 socklen_t net_address(const char *addr, const char *port, union net_addr *ret_addr);
 /* A bound socket that takes IPv4 and, where the kernel has it, IPv6. */
 int net_bind(int type, const char *port);
+/* As much of what arrives as the kernel can be told to keep. */
+void net_make_room(int s);
 /* A TCP connection; tries again while the other side does not listen yet. */
 int net_connect(const char *addr, const char *port);
 _Noreturn void net_die(const char *format, ...) __attribute__((format(printf, 1, 2)));

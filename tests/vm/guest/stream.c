@@ -17,7 +17,7 @@
 enum { CHUNK = 65536, MAX_FLOWS = 32 };
 
 struct opening {
-        uint64_t bytes, seed;
+        uint64_t bytes, seed, stall_ms;
 };
 
 struct half {
@@ -80,7 +80,7 @@ static void move(int s, const struct opening *o, unsigned int side)
 
                 p.events = (short)((in.at < in.bytes ? POLLIN : 0) |
                                    (out.at < out.bytes ? POLLOUT : 0));
-                if (poll(&p, 1, STALL_MS) == 0)
+                if (poll(&p, 1, (int)o->stall_ms) == 0)
                         net_die("stalled: sent %llu, received %llu of %llu",
                                 (unsigned long long)out.at, (unsigned long long)in.at,
                                 (unsigned long long)o->bytes);
@@ -145,6 +145,7 @@ int stream_run(char **args)
         uint64_t start = net_now_ms();
         int status;
 
+        o.stall_ms = args[4] != NULL ? net_number(args[4], 1, 3600) * 1000 : STALL_MS;
         for (unsigned long i = 0; i < flows; i++) {
                 o.seed = (start << 8) + i;
                 if (fork() == 0)

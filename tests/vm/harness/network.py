@@ -8,7 +8,7 @@ from .process import Failed, Process, sh
 FAR4, FAR6 = "10.9.0.1", "fd09::1"
 FAR_MAC = "02:00:00:09:00:01"
 PREFIX = "vqvm"
-ECHO_PORT, STREAM_PORT = 7001, 7002
+ECHO_PORT, STREAM_PORT, COUNT_PORT = 7001, 7002, 7003
 
 
 def configure(run, dev, number, mtu):

@@ -55,7 +55,7 @@ class Report:
         kept = self.logs / name.replace("/", "-")
         shutil.rmtree(kept, ignore_errors=True)
         kept.mkdir(parents=True)
-        for path in folder.iterdir():
+        for path in folder.rglob("*"):
             if path.is_file() and not path.is_symlink():
-                shutil.copy(path, kept)
+                shutil.copy(path, kept / "-".join(path.relative_to(folder).parts))
         return kept
