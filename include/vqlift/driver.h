@@ -220,7 +220,7 @@ struct vql_dev_ops {
         /* Of the device's configuration space, little-endian; one consistent view. */
         int (*cfg_read)(struct vql_dev *d, uint32_t offset, void *ret_bytes, uint32_t n);
         /* One command of the control queue (virtio 1.2, 5.1.6.5): -EIO if the device says no. */
-        int (*ctrl)(struct vql_dev *d, uint8_t class, uint8_t command, const void *data, uint32_t n,
+        int (*ctrl)(struct vql_dev *d, uint8_t cls, uint8_t command, const void *data, uint32_t n,
                     struct vql_error *e);
 
         /* Log what the device writes to buffers, from now on; NULL: no more.  The caller logs
@@ -239,8 +239,8 @@ struct vql_dev_ops {
 struct vql_driver {
         const char *name; /* "virtio_pci" */
         const char *what; /* one line for people */
-        struct vql_dev_ops
-                ops; /* NULL: vq_doorbell, ctrl, log_set, log_sync, events, stats at most */
+        /* vq_doorbell, ctrl, log_set, log_sync, events, stat_names and stats may be NULL. */
+        struct vql_dev_ops ops;
         /* Could this driver serve the device at this address? */
         bool (*match)(const char *address);
 };
