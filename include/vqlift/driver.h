@@ -47,6 +47,7 @@ extern "C" {
 struct vql_error; /* base/error.h */
 struct vql_log;   /* base/log.h */
 struct vql_driver;
+struct vql_vfio; /* vfio/vfio.h */
 
 enum {
         VQL_DEV_ADDRESS_BYTES = 64,
@@ -156,6 +157,7 @@ struct vql_dev {
         const struct vql_driver *driver;
         char address[VQL_DEV_ADDRESS_BYTES];
         const struct vql_log *log;
+        struct vql_vfio *vfio; /* what the PCI devices of one context share */
         void *priv;
         int event_fd; /* the driver's eventfd: readable when events() has news; -1: never */
 };
