@@ -9,7 +9,8 @@
  * pinned and counted against RLIMIT_MEMLOCK once for all of them.  A guest is recognised by its
  * memory files: see vql_vfio_dma_settle().  In a shared container a map lives until every device
  * that has added it has deleted it, and an IOVA has one meaning: the devices' private memory
- * (rings of the relay) must lie at different ones.
+ * (rings of the relay) must lie at different ones.  Guest memory is what is mapped shared from a
+ * file; private memory must be anonymous.
  */
 
 #include <stdbool.h>
@@ -49,6 +50,8 @@ int vql_vfio_dma_limits(struct vql_vfio_device *d, struct vql_vfio_limits *ret_l
  * On an error nothing has changed, except after -ENOTRECOVERABLE: the kernel did less than it was
  * asked and cannot be brought back; only closing the device helps then.
  *
+ * -EXDEV the device shares its container with others whose guest this memory is not of, or is the
+ * first of a new guest: vql_vfio_dma_settle() before it moves the device out.
  * -EINVAL empty, not aligned, wraps, or `del` is not a map of this device; -ERANGE outside the
  * valid IOVAs, with these named; -EEXIST overlap, with both named; -ENOSPC no entries left, with
  * the number; -ENOMEM RLIMIT_MEMLOCK, with the number, or out of memory; -EFAULT memory that is not
@@ -61,8 +64,9 @@ int vql_vfio_dma_update(struct vql_vfio_device *d, const struct vql_vfio_map *de
  * Go and live with the other devices of the same guest: if another container maps the same parts of
  * the same files at the same IOVAs, no more and no less, move the device there.  To be called when
  * the guest's memory is known and before anything is set up in the device, with its interrupts
- * disabled.  Less than all would not do: whoever shares one file with a guest, but not all, is not
- * that guest, and must not reach the rest.
+ * disabled (else -EBUSY).  Less than all would not do: whoever shares one file with a guest, but
+ * not all, is not that guest, and must not reach the rest.  A device that has none of the guest's
+ * memory any more moves out.
  *
  * 0 the device stays where it is, also if the host cannot do it; 1 it has moved: it is as after
  * open, its fd is another, regions (the same objects) and maps are in force.
