@@ -328,12 +328,15 @@ bool vql_vfio_device_gone(const struct vql_vfio_device *d)
 
 void vql_vfio_device_set_gone(struct vql_vfio_device *d)
 {
-        const struct vql_vfio_sys *sys = d->vfio->place.sys;
         uint64_t one = 1;
+        ssize_t n;
 
         /* Relaxed: it says nothing of other memory. */
-        if (!atomic_exchange_explicit(&d->gone, true, memory_order_relaxed))
-                sys->pwrite(sys->arg, d->gone_fd, &one, sizeof(one), 0);
+        if (atomic_exchange_explicit(&d->gone, true, memory_order_relaxed))
+                return;
+        /* It only fails when the counter is full, and then the reader has been told. */
+        n = write(d->gone_fd, &one, sizeof(one));
+        (void)n;
 }
 
 int vql_vfio_device_check(struct vql_vfio_device *d, struct vql_error *e)
