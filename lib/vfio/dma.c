@@ -154,18 +154,21 @@ static int identify(const struct change *ch, struct vql_vfio_entry *entry, struc
 static int change_add(struct change *ch, const struct vql_vfio_map *m, struct vql_error *e)
 {
         struct vql_vfio_entry entry = { .map = *m, .users = 1 };
-        struct vql_vfio_entry *shared;
         int ret = check_shape(ch, m, e);
 
         if (ret == 0)
                 ret = check_range(ch, m, e);
         if (ret == 0)
                 ret = identify(ch, &entry, e);
-        if (ret == 0)
-                ret = vql_vfio_table_insert(&ch->maps, &entry, e);
-        if (ret < 0)
-                return ret;
-        shared = vql_vfio_table_find(&ch->all, m->iova);
+        return ret < 0 ? ret : vql_vfio_table_insert(&ch->maps, &entry, e);
+}
+
+/* What the device will have, for the container. */
+static int change_publish(struct change *ch, const struct vql_vfio_map *m, struct vql_error *e)
+{
+        struct vql_vfio_entry entry = *vql_vfio_table_find(&ch->maps, m->iova);
+        struct vql_vfio_entry *shared = vql_vfio_table_find(&ch->all, m->iova);
+
         if (shared && vql_vfio_entry_same_memory(shared, &entry)) {
                 shared->users++;
                 return 0;
@@ -213,6 +216,16 @@ static int fit_entries(struct change *ch, struct vql_error *e)
         return 0;
 }
 
+/* Before anything is unmapped, what comes first is there beside all that was. */
+static bool has_room(const struct change *ch, const struct vql_vfio_plan *plan)
+{
+        size_t maps = vql_vfio_table_pieces(&ch->device->container->table);
+
+        for (size_t i = 0; i < plan->n && plan->steps[i].kind == VQL_STEP_MAP; i++)
+                maps++;
+        return maps <= ch->limits.entries;
+}
+
 static int carry_out(struct change *ch, enum vql_vfio_order order, struct vql_error *e)
 {
         struct vql_vfio_container *c = ch->device->container;
@@ -221,7 +234,10 @@ static int carry_out(struct change *ch, enum vql_vfio_order order, struct vql_er
 
         if (ret < 0)
                 return vql_fail(e, ENOMEM, "out of memory");
-        ret = vql_vfio_plan_run(&plan, c, e);
+        if (order == VQL_PLAN_COME_FIRST && !has_room(ch, &plan))
+                ret = vql_fail(e, ENOSPC, "no room for what comes beside what goes");
+        else
+                ret = vql_vfio_plan_run(&plan, c, e);
         vql_vfio_plan_free(&plan);
         return ret;
 }
@@ -260,6 +276,8 @@ static int change_fill(struct change *ch, const struct vql_vfio_map *del, size_t
                 ret = change_add(ch, &add[i], e);
         if (ret == 0)
                 ret = check_company(ch, was_empty, e);
+        for (size_t i = 0; i < n_add && ret == 0; i++)
+                ret = change_publish(ch, &add[i], e);
         return ret < 0 ? ret : fit_entries(ch, e);
 }
 

@@ -51,7 +51,8 @@ int vql_vfio_dma_limits(struct vql_vfio_device *d, struct vql_vfio_limits *ret_l
  * asked and cannot be brought back; only closing the device helps then.
  *
  * -EXDEV the device shares its container with others whose guest this memory is not of, or is the
- * first of a new guest: vql_vfio_dma_settle() before it moves the device out.
+ * first of a new guest: delete what the device has of the old one, vql_vfio_dma_settle() to move it
+ * out, and add then.
  * -EINVAL empty, not aligned, wraps, or `del` is not a map of this device; -ERANGE outside the
  * valid IOVAs, with these named; -EEXIST overlap, with both named; -ENOSPC no entries left, with
  * the number; -ENOMEM RLIMIT_MEMLOCK, with the number, or out of memory; -EFAULT memory that is not

@@ -126,9 +126,10 @@ static uint32_t append_ranges(const struct fake_vfio *f, struct vfio_iommu_type1
 static int get_info(const struct fake_vfio *f, const struct fake_vfio_container *c,
                     struct vfio_iommu_type1_info *info)
 {
+        uint32_t used = (uint32_t)c->n_maps;
         const struct vfio_iommu_type1_info_dma_avail avail = {
                 .header = { VFIO_IOMMU_TYPE1_INFO_DMA_AVAIL, 1, 0 },
-                .avail = f->entry_limit - (uint32_t)c->n_maps,
+                .avail = used < f->entry_limit ? f->entry_limit - used : 0,
         };
         uint32_t room = info->argsz, at = sizeof(*info);
 
