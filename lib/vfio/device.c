@@ -307,23 +307,10 @@ int vql_vfio_device_reset(struct vql_vfio_device *d, struct vql_error *e)
         return vql_vfio_pci_command(d, command & PCI_COMMAND_MEMORY, PCI_COMMAND_MASTER, e);
 }
 
-/* A page that SIGBUS took is noticed by who touched it; others learn of it here. */
-static bool lost_page(const struct vql_vfio_region *r)
-{
-        for (size_t i = 0; r && i < r->n_windows; i++)
-                if (r->windows[i].guard && vql_sigbus_hit(r->windows[i].guard))
-                        return true;
-        return false;
-}
-
 bool vql_vfio_device_gone(const struct vql_vfio_device *d)
 {
-        if (atomic_load_explicit(&d->gone, memory_order_relaxed))
-                return true;
-        for (size_t i = 0; i < VFIO_PCI_NUM_REGIONS; i++)
-                if (lost_page(d->regions[i]))
-                        return true;
-        return false;
+        /* Relaxed: it says nothing of other memory. */
+        return atomic_load_explicit(&d->gone, memory_order_relaxed);
 }
 
 void vql_vfio_device_set_gone(struct vql_vfio_device *d)
@@ -331,7 +318,6 @@ void vql_vfio_device_set_gone(struct vql_vfio_device *d)
         uint64_t one = 1;
         ssize_t n;
 
-        /* Relaxed: it says nothing of other memory. */
         if (atomic_exchange_explicit(&d->gone, true, memory_order_relaxed))
                 return;
         /* It only fails when the counter is full, and then the reader has been told. */

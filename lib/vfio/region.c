@@ -180,8 +180,8 @@ uint64_t vql_vfio_region_offset(const struct vql_vfio_region *r)
 
 static bool reachable(const struct vql_vfio_region *r, uint64_t at, size_t width)
 {
-        return !atomic_load_explicit(&r->device->gone, memory_order_relaxed) && at % width == 0 &&
-               at < r->size && width <= r->size - at;
+        return !vql_vfio_device_gone(r->device) && at % width == 0 && at < r->size &&
+               width <= r->size - at;
 }
 
 /* A page that was lost has been replaced by one of zeros, which is what was read. */

@@ -16,7 +16,8 @@ int vql_vfio_table_copy(const struct vql_vfio_table *t, size_t more,
                 return -ENOMEM;
         if (t->n)
                 memcpy(entries, t->entries, t->n * sizeof(*entries));
-        *ret_table = (struct vql_vfio_table){ entries, t->n };
+        ret_table->entries = entries;
+        ret_table->n = t->n;
         return 0;
 }
 

@@ -83,7 +83,8 @@ struct fake_vfio {
         bool no_type1, no_available, no_info;
         uint64_t page_size;
         uint32_t entry_limit;
-        uint64_t memlock; /* bytes; UINT64_MAX */
+        uint64_t memlock;    /* bytes */
+        bool takes_anything; /* as memory, also what is none */
         size_t n_ranges;
         struct vfio_iova_range ranges[FAKE_VFIO_RANGES];
 

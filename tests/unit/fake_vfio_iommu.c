@@ -54,6 +54,8 @@ static int check_map(const struct fake_vfio *f, const struct fake_vfio_container
                 return -EINVAL;
         if (f->memlock - pinned(f) < m->size)
                 return -ENOMEM;
+        if (f->takes_anything)
+                return 0;
         return msync((void *)(uintptr_t)m->vaddr, m->size, MS_ASYNC) < 0 ? -EFAULT : 0;
 }
 
