@@ -51,8 +51,11 @@ struct vql_params {
  * failed.  On an error `ret_error` (may be NULL), a buffer of `n` bytes, gets the sentence.
  */
 int vql_create(const struct vql_params *params, struct vql **ret_vql, char *ret_error, size_t n);
-/* Delete all ports, stop the workers, free.  NULL is fine. */
+/* Close all ports, stop the workers, free.  NULL is fine. */
 void vql_destroy(struct vql *v);
+/* The first part of that, and the one that a successor in another process waits for: sockets and
+ * uplinks are let go of, ring positions stay in the state directory.  NULL is fine. */
+void vql_close_ports(struct vql *v);
 /* The sentence of the last error; valid until the next call.  Never NULL. */
 const char *vql_last_error(const struct vql *v);
 const char *vql_version(void);

@@ -134,12 +134,17 @@ int vql_create(const struct vql_params *params, struct vql **ret_vql, char *ret_
         return rc;
 }
 
+void vql_close_ports(struct vql *v)
+{
+        while (v && v->n_ports > 0)
+                vql_port_free(v->ports[--v->n_ports]);
+}
+
 void vql_destroy(struct vql *v)
 {
         if (!v)
                 return;
-        while (v->n_ports > 0)
-                vql_port_free(v->ports[--v->n_ports]);
+        vql_close_ports(v);
         for (unsigned int i = 0; i < v->n_workers; i++)
                 vql_worker_free(v->workers[i]);
         rte_mempool_free(v->pool);

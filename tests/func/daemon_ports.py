@@ -10,15 +10,19 @@ import contextlib
 import json
 import os
 import pathlib
+import signal
 import socket
 import struct
 import sys
+import time
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "unit"))
+TESTS = pathlib.Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(TESTS / "unit"), str(TESTS / "vm")]
 import daemon_life  # noqa: E402
+from harness import front_end  # noqa: E402
 
-ROUNDS = 40
+ROUNDS, PORTS = 40, 64
 GET_FEATURES, SET_FEATURES = 1, 2
 
 
@@ -164,12 +168,12 @@ class Ports(daemon_life.Daemon):
 
     def acknowledge(self, name, bits):
         """A front-end that takes a feature set; what the port has against it, or None."""
-        with socket.socket(socket.AF_UNIX) as front_end:
-            front_end.settimeout(daemon_life.DEADLINE)
-            front_end.connect(str(self.folder / name))
-            front_end.sendall(struct.pack("<IIIQIII", SET_FEATURES, 1, 8, bits, GET_FEATURES, 1, 0))
+        with socket.socket(socket.AF_UNIX) as peer:
+            peer.settimeout(daemon_life.DEADLINE)
+            peer.connect(str(self.folder / name))
+            peer.sendall(struct.pack("<IIIQIII", SET_FEATURES, 1, 8, bits, GET_FEATURES, 1, 0))
             with contextlib.suppress(ConnectionResetError):
-                if front_end.recv(20):
+                if peer.recv(20):
                     return None
 
         def refusal():
@@ -233,6 +237,48 @@ class Ports(daemon_life.Daemon):
         self.assertEqual(len(answers), 500)
         self.assertTrue(all("result" in json.loads(a) for a in answers))
         self.assertEqual(len(self.ask(b"[[{\xff\x00\n" * 500).splitlines()), 500)
+
+
+class Turns(daemon_life.Daemon):
+    """A standby takes over as many ports as there may be on a host."""
+
+    def connect(self, n):
+        """A front-end whose rings run; None while nobody is there to connect to."""
+        try:
+            return front_end.FrontEnd(self.folder / f"p{n}")
+        except OSError:
+            return None
+
+    def connect_all(self, connections):
+        return [connections.enter_context(daemon_life.until(lambda n=n: self.connect(n), "a port"))
+                for n in range(PORTS)]
+
+    def serving(self):
+        with contextlib.closing(socket.socket(socket.AF_UNIX)) as peer:
+            peer.connect(str(self.control))
+            return struct.unpack("iII", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED,
+                                                        12))[0]
+
+    def test_many_ports(self):
+        self.write(str([self.port(f"p{n}") for n in range(PORTS)]).replace("'", ""),
+                   "  memory: 64\n  huge: no\n  standby: yes\n  log-level: debug\n")
+        self.start()
+        for round_, number in enumerate((signal.SIGKILL, signal.SIGTERM), 1):
+            with contextlib.ExitStack() as connections:
+                ends = self.connect_all(connections)
+                daemon_life.until(lambda n=round_: self.log().count("is ready") > n, "a standby")
+                active = self.serving()
+                began = time.monotonic()
+                os.kill(active, number)
+                for end in ends:
+                    self.assertEqual(end.socket.recv(1), b"")
+                with contextlib.ExitStack() as again:
+                    self.connect_all(again)
+                    print(f"{number.name}: rings of {PORTS} ports run again after "
+                          f"{(time.monotonic() - began) * 1000:.0f} ms", flush=True)
+                    self.assertNotEqual(self.serving(), active)
+                    states = {p["state"] for p in self.result("port", "list")}
+                    self.assertEqual(states, {"running"})
 
 
 if __name__ == "__main__":

@@ -68,12 +68,15 @@ static void port_free(struct port *p)
         free(p);
 }
 
+void vql_close_ports(struct vql *v)
+{
+        while (v && v->n_ports > 0)
+                port_free(v->ports[--v->n_ports]);
+}
+
 void vql_destroy(struct vql *v)
 {
-        if (!v)
-                return;
-        while (v->n_ports > 0)
-                port_free(v->ports[--v->n_ports]);
+        vql_close_ports(v);
         free(v);
 }
 

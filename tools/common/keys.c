@@ -307,6 +307,11 @@ static const struct vql_key daemon_keys[] = {
                   "is the daemon's own." },
         { "state-dir", &state_dir_rule, .fallback = "\"" VQL_DEFAULT_STATE_DIR "\"",
           .help = "Folder in which ring positions outlive the daemon; none: they do not." },
+        { "standby", &yes_no_rule, .fallback = "\"no\"",
+          .help = "Keep a second daemon that takes over at once when the first one ends, however "
+                  "it "
+                  "does. It has packet memory of its own, so twice the memory is needed. Not "
+                  "together with devices in pci." },
         { "log-level", &log_level_rule, .fallback = "\"info\"",
           .help = "The least important lines to log." },
         { 0 },

@@ -73,6 +73,17 @@ static void check_cpus(const json_t *workers, struct vql_report *report)
         }
 }
 
+/* A device under pci belongs to one process, from its start on. */
+static void check_standby(const json_t *daemon, struct vql_report *report)
+{
+        const json_t *standby = json_object_get(daemon, "standby");
+        const char *word = json_string_value(standby);
+
+        if (word && strcmp(word, "yes") == 0 && json_array_size(json_object_get(daemon, "pci")) > 0)
+                vql_schema_refuse(report, "daemon.standby", standby,
+                                  "no where pci names devices: two daemons cannot both have them");
+}
+
 /* What concerns more than one value. */
 static int check_across(const json_t *tree, struct vql_report *report)
 {
@@ -81,6 +92,7 @@ static int check_across(const json_t *tree, struct vql_report *report)
         int r = names && sockets ? 0 : -ENOMEM;
 
         check_cpus(json_object_get(daemon, "workers"), report);
+        check_standby(daemon, report);
         if (r == 0)
                 r = check_unique(daemon, "daemon", "control", sockets, report);
         if (r == 0)

@@ -12,7 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-static int make_folder(const char *path)
+int vql_control_socket_make_folder(const char *path)
 {
         char folder[sizeof(((struct vql_control_socket *)0)->path)];
         char *slash;
@@ -120,7 +120,7 @@ int vql_control_socket_open(const char *path, gid_t gid, const struct vql_logger
         int r;
 
         snprintf(s.path, sizeof(s.path), "%s", path);
-        r = strlen(path) < sizeof(s.path) ? make_folder(path) : -ENAMETOOLONG;
+        r = strlen(path) < sizeof(s.path) ? vql_control_socket_make_folder(path) : -ENAMETOOLONG;
         if (r == 0)
                 r = lock(&s);
         if (r == 0)

@@ -18,11 +18,14 @@ struct vql_control_socket {
         ino_t inode;
 };
 
+/* Make the folder of a socket, 0755, if there is none: 0 or -errno. */
+int vql_control_socket_make_folder(const char *path);
+
 /*
- * Make the folder if there is none (0755), replace a socket that nobody listens on, listen with
- * mode 0660 and group `gid`, or the process's for (gid_t)-1.  Not to be called beside other
- * threads: the umask changes.  -EADDRINUSE a daemon listens there, -EEXIST the file is not a
- * socket, -errno of what failed.  Errors are logged.
+ * Make the folder if there is none, replace a socket that nobody listens on, listen with
+ * mode 0660 and group `gid`, or the process's for (gid_t)-1.  Not to be called beside
+ * threads that make files: the umask changes.  -EADDRINUSE a daemon listens there, -EEXIST the file
+ * is not a socket, -errno of what failed.  Errors are logged.
  */
 int vql_control_socket_open(const char *path, gid_t gid, const struct vql_logger *log,
                             struct vql_control_socket *ret_socket);

@@ -17,8 +17,10 @@
 #include "vqliftd/control.h"
 #include "vqliftd/control_socket.h"
 #include "vqliftd/daemon_params.h"
+#include "vqliftd/keeper.h"
 #include "vqliftd/reload.h"
 #include "vqliftd/rpc.h"
+#include "vqliftd/turn.h"
 
 enum { ERROR_BYTES = 512, CLIENT_DEADLINE_US = 10 * 1000000 };
 
@@ -32,7 +34,12 @@ struct daemon {
         struct vql_rpc rpc;
         sd_event *loop;
         struct vql_control *control;
+        int turn_fd;           /* to our keeper; -1: there is none */
+        uint64_t heartbeat_us; /* how often it wants to hear of us; 0: never */
+        sd_event_source *heartbeat;
 };
+
+typedef int step_fn(struct daemon *d);
 
 static int load_config(struct daemon *d)
 {
@@ -110,6 +117,18 @@ static int open_control(struct daemon *d)
         return vql_control_socket_open(json_string_value(path), gid, &d->log, &d->socket);
 }
 
+/* The state directory is in there too, by default. */
+static int make_folder(struct daemon *d)
+{
+        const char *path =
+                json_string_value(json_object_get(vql_config_daemon(&d->config), "control"));
+        int r = vql_control_socket_make_folder(path);
+
+        if (r < 0)
+                vql_logger_print(&d->log, LOG_ERR, "folder of %s: %s", path, strerror(-r));
+        return r;
+}
+
 static int create_library(struct daemon *d)
 {
         char why[ERROR_BYTES] = "";
@@ -159,6 +178,26 @@ static int on_stop(sd_event_source *source, const struct signalfd_siginfo *info,
         return sd_event_exit(sd_event_source_get_event(source), 0);
 }
 
+/* The keeper is gone: what it started ends with it. */
+static int on_keeper(sd_event_source *source, int fd, uint32_t events, void *arg)
+{
+        const struct daemon *d = arg;
+
+        (void)fd;
+        (void)events;
+        vql_logger_print(&d->log, LOG_INFO, "ending: the keeper wants it");
+        return sd_event_exit(sd_event_source_get_event(source), 0);
+}
+
+static int on_heartbeat(sd_event_source *source, uint64_t now, void *arg)
+{
+        const struct daemon *d = arg;
+
+        vql_turn_tell(d->turn_fd, VQL_TURN_ALIVE);
+        sd_event_source_set_time(source, now + d->heartbeat_us);
+        return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+}
+
 static int on_reload(sd_event_source *source, const struct signalfd_siginfo *info, void *arg)
 {
         struct daemon *d = arg;
@@ -167,6 +206,20 @@ static int on_reload(sd_event_source *source, const struct signalfd_siginfo *inf
         (void)info;
         vql_reload(d->options->config, vql_config_daemon(&d->config), d->ports, &d->log);
         return 0;
+}
+
+static int watch_keeper(struct daemon *d)
+{
+        uint64_t watchdog_us = 0;
+        int r;
+
+        if (d->turn_fd < 0)
+                return 0;
+        r = sd_event_add_io(d->loop, NULL, d->turn_fd, EPOLLIN, on_keeper, d);
+        if (r < 0 || sd_watchdog_enabled(0, &watchdog_us) <= 0)
+                return r;
+        d->heartbeat_us = watchdog_us / 4;
+        return sd_event_add_time(d->loop, &d->heartbeat, CLOCK_MONOTONIC, 0, 0, on_heartbeat, d);
 }
 
 static int make_loop(struct daemon *d)
@@ -182,6 +235,8 @@ static int make_loop(struct daemon *d)
                 r = sd_event_add_signal(d->loop, NULL, SIGHUP, on_reload, d);
         if (r >= 0)
                 r = sd_event_set_watchdog(d->loop, 1);
+        if (r >= 0)
+                r = watch_keeper(d);
         return r < 0 ? r : 0;
 }
 
@@ -204,6 +259,7 @@ static int serve(struct daemon *d)
                                  "vqliftd %s serves, ports: %zu, control socket %s", vql_version(),
                                  vql_port_count(d->vql), d->socket.path);
                 sd_notify(0, "READY=1");
+                vql_turn_tell(d->turn_fd, VQL_TURN_SERVES);
                 r = sd_event_loop(d->loop);
         }
         if (r < 0)
@@ -217,22 +273,78 @@ static void stop(struct daemon *d)
         sd_notify(0, "STOPPING=1");
         vql_control_free(d->control);
         vql_control_socket_close(&d->socket);
+        sd_event_source_disable_unref(d->heartbeat);
         sd_event_unref(d->loop);
         vql_portset_free(d->ports);
+        /* Another daemon need not wait until packet memory is freed. */
+        vql_close_ports(d->vql);
+        vql_turn_tell(d->turn_fd, VQL_TURN_ENDED);
         vql_destroy(d->vql);
         vql_config_fini(&d->config);
+        if (d->turn_fd >= 0)
+                close(d->turn_fd);
+}
+
+/* The file may have changed while we waited; its ports are what counts now. */
+static int wait_turn(struct daemon *d)
+{
+        struct vql_config now;
+        int r = vql_turn_wait(d->turn_fd);
+
+        if (r < 0)
+                return r;
+        if (vql_config_load_logged(d->options->config, &d->log, &now) < 0) {
+                vql_logger_print(&d->log, LOG_WARNING,
+                                 "%s is refused, going on with what it was earlier",
+                                 d->options->config);
+        } else {
+                vql_config_fini(&d->config);
+                d->config = now;
+        }
+        return 0;
+}
+
+static step_fn *const steps_alone[] = {
+        prepare_process, open_control, create_library, add_ports, serve, NULL,
+};
+
+/* What only one daemon can have at a time comes after the wait. */
+static step_fn *const steps_in_turn[] = {
+        prepare_process, make_folder, create_library, wait_turn,
+        open_control,    add_ports,   serve,          NULL,
+};
+
+static int take(step_fn *const *steps, struct daemon *d)
+{
+        int r = 0;
+
+        for (; r == 0 && *steps; steps++)
+                r = (*steps)(d);
+        return r;
+}
+
+static bool wants_standby(const struct daemon *d)
+{
+        const json_t *standby = json_object_get(vql_config_daemon(&d->config), "standby");
+
+        return strcmp(json_string_value(standby), "yes") == 0;
 }
 
 int vql_daemon_run(const struct vql_daemon_options *options)
 {
-        static int (*const steps[])(struct daemon * d) = {
-                load_config, prepare_process, open_control, create_library, add_ports, serve,
+        struct daemon d = {
+                .options = options,
+                .socket = { .fd = -1, .lock_fd = -1 },
+                .turn_fd = options->turn_fd,
         };
-        struct daemon d = { .options = options, .socket = { .fd = -1, .lock_fd = -1 } };
-        int r = 0;
+        int r = load_config(&d);
 
-        for (size_t i = 0; r == 0 && i < sizeof(steps) / sizeof(*steps); i++)
-                r = steps[i](&d);
+        if (r == 0 && d.turn_fd >= 0)
+                r = take(steps_in_turn, &d);
+        else if (r == 0 && wants_standby(&d))
+                r = vql_keeper_run(options, d.log.level);
+        else if (r == 0)
+                r = take(steps_alone, &d);
         stop(&d);
         return r;
 }

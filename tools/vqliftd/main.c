@@ -14,6 +14,7 @@
 #include "vqliftd/config.h"
 #include "vqliftd/daemon.h"
 #include "vqliftd/daemon_params.h"
+#include "vqliftd/turn.h"
 
 /* Documented in vqliftd(8). */
 enum exit_code {
@@ -21,6 +22,8 @@ enum exit_code {
         EXIT_FAILED = 1, /* the file is wrong, or something could not be started */
         EXIT_USAGE = 2,  /* the command line is wrong */
 };
+
+enum { TURN_FD = 256 }; /* an option without a letter */
 
 static const char usage[] =
         "Usage: vqliftd [-c FILE] [-t] [-f LEVEL]\n"
@@ -33,7 +36,8 @@ static const char usage[] =
         "  -h, --help             show this text\n"
         "  -V, --version          show the version\n"
         "\n"
-        "SIGHUP reads the configuration again; SIGTERM and SIGINT end the daemon.\n"
+        "SIGHUP reads the configuration again; SIGTERM and SIGINT end the daemon; with a standby\n"
+        "SIGUSR2 hands over to a new start of the program.\n"
         "Exit status: 0 ended or checked, 1 not started or wrong configuration, 2 wrong usage.\n";
 
 struct arguments {
@@ -62,6 +66,11 @@ static int read_option(int option, struct arguments *a)
                 if (a->options.log_level >= 0)
                         return -1;
                 return fail_usage("-f: expected error, warning, notice, info or debug");
+        case TURN_FD:
+                a->options.turn_fd = vql_turn_take(optarg);
+                if (a->options.turn_fd >= 0)
+                        return -1;
+                return fail_usage("--" VQL_TURN_OPTION ": only a keeper gives it");
         case 'h':
                 fputs(usage, stdout);
                 return EXIT_ENDED;
@@ -76,9 +85,13 @@ static int read_option(int option, struct arguments *a)
 static int read_arguments(int argc, char **argv, struct arguments *a)
 {
         static const struct option options[] = {
-                { "config", required_argument, NULL, 'c' },    { "test", no_argument, NULL, 't' },
-                { "log-level", required_argument, NULL, 'f' }, { "help", no_argument, NULL, 'h' },
-                { "version", no_argument, NULL, 'V' },         { 0 },
+                { "config", required_argument, NULL, 'c' },
+                { "test", no_argument, NULL, 't' },
+                { "log-level", required_argument, NULL, 'f' },
+                { "help", no_argument, NULL, 'h' },
+                { "version", no_argument, NULL, 'V' },
+                { VQL_TURN_OPTION, required_argument, NULL, TURN_FD },
+                { 0 },
         };
         int option, code;
 
@@ -129,13 +142,16 @@ static void fill_standard_streams(void)
 
 int main(int argc, char **argv)
 {
-        struct arguments a = { .options = { .config = VQL_DEFAULT_CONFIG, .log_level = -1 } };
+        struct arguments a = {
+                .options = { .config = VQL_DEFAULT_CONFIG, .log_level = -1, .turn_fd = -1 },
+        };
         int code;
 
         fill_standard_streams();
         code = read_arguments(argc, argv, &a);
         if (code >= 0)
                 return code;
+        a.options.argv = argv;
         if (a.test)
                 return test_config(a.options.config);
         return vql_daemon_run(&a.options) < 0 ? EXIT_FAILED : EXIT_ENDED;

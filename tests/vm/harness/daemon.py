@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import socket
+import struct
 from pathlib import Path
 
 from .process import Failed, Process, sh, wait_for
@@ -90,6 +92,26 @@ class Daemon:
     def wait_state(self, name, *states, timeout=60):
         return wait_for(f"port {name} is {' or '.join(states)}",
                         lambda: self.port(name)["state"] in states, timeout)
+
+    def serving(self):
+        """The process that serves the control socket: with a standby it is not the one that we
+        started."""
+        with socket.socket(socket.AF_UNIX) as peer:
+            peer.connect(str(self.control))
+            return struct.unpack("iII", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED,
+                                                        12))[0]
+
+    def wait_standby(self):
+        """It waits for its turn."""
+        pid = self.process.pid
+        serving = self.serving()
+
+        def ready():
+            children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+            waiting = [child for child in children if int(child) != serving]
+            return waiting and f"daemon {waiting[0]} is ready" in self.process.output()
+
+        wait_for("the standby is ready", ready, step=0.01)
 
     def stop(self, number=signal.SIGTERM):
         code = self.process.stop(number)

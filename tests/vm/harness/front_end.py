@@ -19,7 +19,11 @@ class FrontEnd:
     def __init__(self, path):
         self.socket = socket.socket(socket.AF_UNIX)
         self.socket.settimeout(60)
-        self.socket.connect(str(path))
+        try:
+            self.socket.connect(str(path))
+        except OSError:
+            self.socket.close()
+            raise
         self.memory = os.memfd_create("front-end")
         os.ftruncate(self.memory, MEMORY)
         self.eventfds = []
