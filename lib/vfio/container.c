@@ -131,10 +131,10 @@ void vql_vfio_container_detach(struct vql_vfio_container *c, int group_fd)
  * work. */
 static void add_range(struct vql_vfio_limits *limits, uint64_t first, uint64_t last)
 {
-        uint16_t least = 0;
+        size_t least = 0;
 
         if (limits->n_ranges == VQL_VFIO_MAX_RANGES) {
-                for (uint16_t i = 1; i < VQL_VFIO_MAX_RANGES; i++)
+                for (size_t i = 1; i < VQL_VFIO_MAX_RANGES; i++)
                         if (limits->ranges[i].last - limits->ranges[i].first <
                             limits->ranges[least].last - limits->ranges[least].first)
                                 least = i;
@@ -142,7 +142,7 @@ static void add_range(struct vql_vfio_limits *limits, uint64_t first, uint64_t l
                         return;
                 limits->n_ranges--;
                 memmove(&limits->ranges[least], &limits->ranges[least + 1],
-                        (size_t)(limits->n_ranges - least) * sizeof(limits->ranges[0]));
+                        (limits->n_ranges - least) * sizeof(limits->ranges[0]));
         }
         limits->ranges[limits->n_ranges].first = first;
         limits->ranges[limits->n_ranges++].last = last;

@@ -65,13 +65,14 @@ int vql_vfio_dma_update(struct vql_vfio_device *d, const struct vql_vfio_map *de
  * Go and live with the other devices of the same guest: if another container maps the same parts of
  * the same files at the same IOVAs, no more and no less, move the device there.  To be called when
  * the guest's memory is known and before anything is set up in the device, with its interrupts
- * disabled (else -EBUSY).  Less than all would not do: whoever shares one file with a guest, but
- * not all, is not that guest, and must not reach the rest.  A device that has none of the guest's
- * memory any more moves out.
+ * disabled.  Less than all would not do: whoever shares one file with a guest, but not all, is not
+ * that guest, and must not reach the rest.  A device that has none of the guest's memory any more
+ * moves out.
  *
  * 0 the device stays where it is, also if the host cannot do it; 1 it has moved: it is as after
  * open, its fd is another, regions (the same objects) and maps are in force.
- * -ENODEV it was lost on the way: close it.
+ * -EBUSY interrupts are enabled; -ENOMEM, -errno it should move out and there is no container to be
+ * had: nothing has changed.  -ENODEV it was lost on the way: close it.
  */
 int vql_vfio_dma_settle(struct vql_vfio_device *d, struct vql_error *e);
 

@@ -168,10 +168,11 @@ static int leave(struct vql_vfio_device *d, struct vql_error *e)
 {
         struct vql_vfio_container *from = d->container, *to = NULL;
         struct vql_vfio_table maps = { 0 };
-        int ret = vql_vfio_table_copy(&d->maps, 0, &maps);
+        int ret;
 
-        if (ret == 0)
-                ret = vql_vfio_container_new(d->vfio, &to, e);
+        if (vql_vfio_table_copy(&d->maps, 0, &maps) < 0)
+                return vql_fail(e, ENOMEM, "out of memory");
+        ret = vql_vfio_container_new(d->vfio, &to, e);
         if (ret < 0)
                 goto done;
         vql_vfio_device_leave(d);
