@@ -44,7 +44,7 @@ struct vql_claim {
 struct vql_claim_pos {
         uint16_t avail;
         uint8_t wrap;
-        uint16_t slots; /* taken since the last publication */
+        uint16_t slots; /* taken and not returned; split: chains */
 };
 
 static inline struct vql_claim_pos vql_claim_begin(const struct vql_queue *q)
@@ -94,7 +94,7 @@ static inline uint16_t vql_claim_split(struct vql_queue *q, struct vql_claim_pos
         uint16_t i;
 
         /* Behind what was taken already: the guest moved the index backwards. */
-        if (unlikely(ahead > q->size || ahead < taken)) {
+        if (unlikely(ready > q->size - pos->slots || ahead < taken)) {
                 vql_queue_fail(q, VQL_FAULT_AVAIL_INDEX);
                 return 0;
         }

@@ -153,4 +153,19 @@ static __rte_always_inline void vql_commit(struct vql_queue *q, struct vql_trait
                 vql_commit_split(q, t, done, n);
 }
 
+/*
+ * The same for an owner that takes chains long before it returns them, and some while others stay
+ * out: the position up to which it took them is not that up to which they were returned.
+ */
+static __rte_always_inline void vql_commit_some(struct vql_queue *q, struct vql_traits t,
+                                                const struct vql_done *done, uint16_t n)
+{
+        const uint16_t avail = q->last_avail;
+        const uint8_t wrap = q->avail_wrap;
+
+        vql_commit(q, t, done, n);
+        q->last_avail = avail;
+        q->avail_wrap = wrap;
+}
+
 #endif
