@@ -9,6 +9,7 @@
 #include <rte_mbuf.h>
 
 #include "sw-fallback/headers.h"
+#include "sw-fallback/relay.h"
 #include "sw-fallback/uplink.h"
 #include "virtqueue/notify.h"
 
@@ -28,7 +29,7 @@ static uint32_t next_queue(const struct vql_lane *lane, uint32_t queue)
 
 static uint32_t queue_end(const struct vql_lane *lane)
 {
-        return vql_uplink_queues(lane->uplink);
+        return likely(lane->uplink != NULL) ? vql_uplink_queues(lane->uplink) : 0;
 }
 
 static void note_first_packet(struct vql_lane *lane)
@@ -83,8 +84,10 @@ static bool send_injected(struct vql_lane *lane)
         if (likely(!atomic_load_explicit(&lane->inject, memory_order_relaxed)))
                 return false;
         m = atomic_exchange(&lane->inject, NULL);
-        if (m)
+        if (m && lane->uplink)
                 vql_uplink_send(lane->uplink, lane->uplink_queue, &m, 1);
+        else
+                rte_pktmbuf_free(m);
         return m != NULL;
 }
 
@@ -231,6 +234,30 @@ static void retry_held(struct vql_lane_state *s, uint64_t now)
                 drop_held(s);
 }
 
+/* ---- by way of a device ---- */
+
+static bool poll_relay(struct vql_lane_state *s, uint16_t i)
+{
+        struct vql_relay *relay = s->lane->relay[i].relay;
+        const int rc = vql_relay_poll(relay);
+
+        if (unlikely(rc < 0))
+                s->relay_mode[i] = VQL_LANE_RING_FAULTED;
+        if (unlikely(vql_relay_has_news(relay)) || rc < 0)
+                tell_fault(s->lane);
+        return rc > 0;
+}
+
+static bool poll_relays(struct vql_lane_state *s)
+{
+        bool any = false;
+
+        for (uint16_t i = 0; i < s->lane->n_relay; i++)
+                if (likely(s->relay_mode[i] != VQL_LANE_RING_FAULTED))
+                        any |= poll_relay(s, i);
+        return any;
+}
+
 /* ---- rounds ---- */
 
 static bool poll_all_tx(struct vql_lane_state *s)
@@ -247,6 +274,7 @@ bool vql_lane_poll(struct vql_lane_state *s, uint64_t now)
 {
         bool any = poll_all_tx(s);
 
+        any |= poll_relays(s);
         any |= send_injected(s->lane);
         if (unlikely(s->n_held > 0)) {
                 any = true;
@@ -265,6 +293,8 @@ bool vql_lane_glance(struct vql_lane_state *s)
                 any |= poll_all_tx(s);
         if (s->rx_timed)
                 any |= poll_rx(s);
+        if (s->relay_timed)
+                any |= poll_relays(s);
         return any;
 }
 
@@ -283,6 +313,9 @@ void vql_lane_arm(struct vql_lane_state *s)
         for (uint16_t i = 0; i < lane->n_tx; i++)
                 if (s->tx_mode[i] != VQL_LANE_RING_FAULTED)
                         s->leftover |= vql_notify_enable(lane->tx[i].q);
+        /* What a relay cannot do now for want of room waits for the device, which interrupts. */
+        for (uint16_t i = 0; i < lane->n_relay; i++)
+                vql_relay_arm(lane->relay[i].relay);
 }
 
 void vql_lane_disarm(struct vql_lane_state *s)
@@ -298,6 +331,16 @@ void vql_lane_disarm(struct vql_lane_state *s)
         for (uint16_t i = 0; i < lane->n_tx; i++)
                 if (s->tx_mode[i] != VQL_LANE_RING_FAULTED)
                         vql_notify_disable(lane->tx[i].q);
+        for (uint16_t i = 0; i < lane->n_relay; i++)
+                vql_relay_disarm(lane->relay[i].relay);
+}
+
+static int each_relay_fd(const struct vql_lane_relay *relay, int (*use)(void *arg, int fd),
+                         void *arg)
+{
+        int rc = relay->kick_fd >= 0 ? use(arg, relay->kick_fd) : 0;
+
+        return rc == 0 && relay->device_fd >= 0 ? use(arg, relay->device_fd) : rc;
 }
 
 int vql_lane_each_fd(const struct vql_lane *lane, int (*use)(void *arg, int fd), void *arg)
@@ -314,6 +357,8 @@ int vql_lane_each_fd(const struct vql_lane *lane, int (*use)(void *arg, int fd),
                 if (fd >= 0)
                         rc = use(arg, fd);
         }
+        for (uint16_t i = 0; i < lane->n_relay && rc == 0; i++)
+                rc = each_relay_fd(&lane->relay[i], use, arg);
         return rc;
 }
 
@@ -333,6 +378,14 @@ static bool rx_needs_timer(const struct vql_lane *lane)
         return false;
 }
 
+static bool relay_needs_timer(const struct vql_lane *lane)
+{
+        for (uint16_t i = 0; i < lane->n_relay; i++)
+                if (lane->relay[i].kick_fd < 0 || lane->relay[i].device_fd < 0)
+                        return true;
+        return false;
+}
+
 static uint8_t first_mode(const struct vql_queue *q)
 {
         return q->fault == VQL_FAULT_NONE ? VQL_LANE_RING_RUNNING : VQL_LANE_RING_FAULTED;
@@ -347,6 +400,7 @@ int vql_lane_open(struct vql_lane *lane, struct vql_lane_state **ret_state)
         s->lane = lane;
         s->tx_timed = tx_needs_timer(lane);
         s->rx_timed = rx_needs_timer(lane);
+        s->relay_timed = relay_needs_timer(lane);
         for (uint16_t i = 0; i < lane->n_tx; i++) {
                 s->tx_mode[i] = first_mode(lane->tx[i].q);
                 vql_notify_disable(lane->tx[i].q);
@@ -355,6 +409,8 @@ int vql_lane_open(struct vql_lane *lane, struct vql_lane_state **ret_state)
                 s->rx_mode[i] = first_mode(lane->rx[i].q);
                 vql_notify_disable(lane->rx[i].q);
         }
+        for (uint16_t i = 0; i < lane->n_relay; i++)
+                vql_relay_disarm(lane->relay[i].relay);
         list_active(s);
         *ret_state = s;
         return 0;

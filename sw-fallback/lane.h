@@ -27,16 +27,18 @@ struct vql_lane_held {
 
 struct vql_lane_state {
         struct vql_lane *lane;
-        bool armed;    /* guests kick and the device interrupts: we may sleep */
-        bool worked;   /* since the worker last looked at all lanes */
-        bool leftover; /* when it was armed, buffers were there that could not be taken */
-        bool tx_timed; /* a ring from the guest has no fd to wait for, */
-        bool rx_timed; /* or a queue of the uplink has none */
+        bool armed;       /* guests kick and the device interrupts: we may sleep */
+        bool worked;      /* since the worker last looked at all lanes */
+        bool leftover;    /* when it was armed, buffers were there that could not be taken */
+        bool tx_timed;    /* a ring from the guest has no fd to wait for, */
+        bool rx_timed;    /* or a queue of the uplink has none, */
+        bool relay_timed; /* or a relay */
 
         uint16_t n_active;                   /* rings to the guest that take packets */
         uint16_t active[VQL_LANE_MAX_RINGS]; /* their indices */
         uint8_t tx_mode[VQL_LANE_MAX_RINGS]; /* enum vql_lane_ring_mode */
         uint8_t rx_mode[VQL_LANE_MAX_RINGS];
+        uint8_t relay_mode[VQL_LANE_MAX_RINGS];
 
         /* Packets that found no buffer; while there are some, no more are received. */
         uint16_t n_held;
@@ -60,7 +62,7 @@ bool vql_lane_glance(struct vql_lane_state *s);
 /* Is there anything that glancing would find? */
 static inline bool vql_lane_needs_timer(const struct vql_lane_state *s)
 {
-        return s->tx_timed || s->rx_timed || s->leftover;
+        return s->tx_timed || s->rx_timed || s->relay_timed || s->leftover;
 }
 
 /* Ask for kicks and interrupts; the caller then polls once more before it sleeps. */

@@ -4,7 +4,8 @@
 
 /*
  * Workers move packets.  The unit of assignment is a *lane*: one queue of an uplink with all rings
- * that share it, so that nothing is shared between workers and nothing is locked.
+ * that share it, so that nothing is shared between workers and nothing is locked; and the relays
+ * that are served along with them.
  *
  * Control threads attach and detach lanes.  A lane is immutable while attached: to change it,
  * detach, change, attach.  Detach returns when the worker can no longer touch the lane or its
@@ -27,6 +28,7 @@ enum { VQL_BURST = 32, VQL_LANE_MAX_RINGS = 128 };
 
 struct rte_mbuf;
 struct rte_mempool;
+struct vql_relay;
 struct vql_uplink;
 struct vql_worker;
 
@@ -36,16 +38,25 @@ struct vql_lane_ring {
         bool discard; /* started but disabled: buffers are returned, nothing is sent */
 };
 
+/* A ring that a device serves by way of a relay; nothing of the uplink is in it. */
+struct vql_lane_relay {
+        struct vql_relay *relay;
+        int kick_fd, device_fd; /* borrowed: of the guest, of the device; -1: polled by timer */
+};
+
 struct vql_lane {
-        struct vql_uplink *uplink;
+        struct vql_uplink *uplink; /* NULL: relays only */
         uint16_t uplink_queue; /* transmit here; receive from here and every rx_stride-th further on
                                 */
         uint16_t rx_stride;    /* 0: uplink_queue alone */
         uint16_t n_tx, n_rx;
         struct vql_lane_ring tx[VQL_LANE_MAX_RINGS]; /* from the guest */
         struct vql_lane_ring rx[VQL_LANE_MAX_RINGS]; /* to the guest; packets are spread by flow */
-        struct rte_mempool *pool;                    /* for packets from the guest */
-        int fault_fd; /* eventfd of the port, written when a queue has a new fault; or -1 */
+        uint16_t n_relay;
+        struct vql_lane_relay relay[VQL_LANE_MAX_RINGS];
+        struct rte_mempool *pool; /* for packets from the guest */
+        /* Eventfd of the port, or -1: written when a queue has a new fault, or a relay has news. */
+        int fault_fd;
         _Atomic(struct rte_mbuf *) inject;  /* a packet for the wire from control, or NULL */
         _Atomic(uint64_t) first_packet_tsc; /* set by the worker once if it is 0 */
 };
