@@ -25,6 +25,17 @@ void ref_init(struct ref_device *v, const struct fe_driver *d)
         };
 }
 
+/* The driver may be another thread. */
+static uint16_t load16(const uint16_t *p)
+{
+        return __atomic_load_n(p, __ATOMIC_RELAXED);
+}
+
+static void store16(uint16_t *p, uint16_t v)
+{
+        __atomic_store_n(p, v, __ATOMIC_RELAXED);
+}
+
 /* Behind the used ring (2.7.8). */
 static uint16_t *avail_event(const struct ref_device *v)
 {
@@ -134,6 +145,12 @@ static void step(const struct ref_device *v, uint16_t *slot, bool *wrap, unsigne
         }
 }
 
+/* Length, id and flags, which a driver in another thread may store and load as one. */
+static uint64_t *flags_word(struct vring_packed_desc *d)
+{
+        return (uint64_t *)(void *)&d->len;
+}
+
 static bool is_avail(uint16_t flags, bool wrap)
 {
         return !!(flags & AVAIL) == wrap && !!(flags & USED) != wrap;
@@ -161,7 +178,9 @@ static int packed_table(struct ref_device *v, struct ref_chain *c,
 
 static int packed_take(struct ref_device *v, struct ref_chain *c)
 {
-        uint16_t flags = __atomic_load_n(&v->at.packed[v->avail].flags, __ATOMIC_ACQUIRE);
+        uint16_t flags =
+                (uint16_t)(__atomic_load_n(flags_word(&v->at.packed[v->avail]), __ATOMIC_ACQUIRE) >>
+                           48);
 
         if (!is_avail(flags, v->avail_wrap))
                 return 0;
@@ -206,10 +225,9 @@ void ref_return(struct ref_device *v, uint16_t id, uint16_t n_desc, uint32_t len
                 return;
         }
         d = &v->at.packed[v->used];
-        d->id = id;
-        d->len = len;
         flags = (uint16_t)((v->used_wrap ? AVAIL | USED : 0) | (len > 0 ? VRING_DESC_F_WRITE : 0));
-        __atomic_store_n(&d->flags, flags, __ATOMIC_RELEASE);
+        __atomic_store_n(flags_word(d), len | (uint64_t)id << 32 | (uint64_t)flags << 48,
+                         __ATOMIC_RELEASE);
         step(v, &v->used, &v->used_wrap, n_desc + skipped);
         v->used_since += n_desc + skipped;
 }
@@ -217,7 +235,7 @@ void ref_return(struct ref_device *v, uint16_t id, uint16_t n_desc, uint32_t len
 bool ref_call_due(struct ref_device *v)
 {
         unsigned int since = v->used_since;
-        uint16_t slot = v->old_used, event;
+        uint16_t slot = v->old_used, event, flags;
         bool wrap = v->old_used_wrap;
 
         v->used_since = 0;
@@ -225,17 +243,20 @@ bool ref_call_due(struct ref_device *v)
         v->old_used_wrap = v->used_wrap;
         if (since == 0)
                 return false;
+        /* What was returned before the driver's wish: pairs with the driver's last look. */
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
         if (!v->packed) {
                 if (!v->event_idx)
-                        return !(v->at.avail->flags & VRING_AVAIL_F_NO_INTERRUPT);
-                event = v->at.avail->ring[v->size];
+                        return !(load16(&v->at.avail->flags) & VRING_AVAIL_F_NO_INTERRUPT);
+                event = load16(&v->at.avail->ring[v->size]);
                 return (uint16_t)(v->used - event - 1) < since;
         }
-        if (v->at.driver_event->flags == VRING_PACKED_EVENT_FLAG_DISABLE)
+        flags = __atomic_load_n(&v->at.driver_event->flags, __ATOMIC_ACQUIRE);
+        if (flags == VRING_PACKED_EVENT_FLAG_DISABLE)
                 return false;
-        if (v->at.driver_event->flags == VRING_PACKED_EVENT_FLAG_ENABLE)
+        if (flags == VRING_PACKED_EVENT_FLAG_ENABLE)
                 return true;
-        event = v->at.driver_event->off_wrap;
+        event = load16(&v->at.driver_event->off_wrap);
         for (unsigned int i = 0; i < since; i++, step(v, &slot, &wrap, 1))
                 if (slot == (event & 0x7fff) && wrap == event >> 15)
                         return true;
@@ -248,15 +269,16 @@ void ref_kicks_on(struct ref_device *v, uint16_t after)
         bool wrap = v->avail_wrap;
 
         if (!v->packed) {
-                v->at.used->flags = 0;
+                store16(&v->at.used->flags, 0);
                 if (v->event_idx)
-                        *avail_event(v) = (uint16_t)(v->avail + after);
+                        store16(avail_event(v), (uint16_t)(v->avail + after));
         } else if (!v->event_idx) {
-                v->at.device_event->flags = VRING_PACKED_EVENT_FLAG_ENABLE;
+                store16(&v->at.device_event->flags, VRING_PACKED_EVENT_FLAG_ENABLE);
         } else {
                 step(v, &slot, &wrap, after);
-                v->at.device_event->off_wrap = (uint16_t)(slot | wrap << 15);
-                v->at.device_event->flags = VRING_PACKED_EVENT_FLAG_DESC;
+                store16(&v->at.device_event->off_wrap, (uint16_t)(slot | wrap << 15));
+                __atomic_store_n(&v->at.device_event->flags, VRING_PACKED_EVENT_FLAG_DESC,
+                                 __ATOMIC_RELEASE);
         }
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
@@ -264,9 +286,9 @@ void ref_kicks_on(struct ref_device *v, uint16_t after)
 void ref_kicks_off(struct ref_device *v)
 {
         if (v->packed)
-                v->at.device_event->flags = VRING_PACKED_EVENT_FLAG_DISABLE;
+                store16(&v->at.device_event->flags, VRING_PACKED_EVENT_FLAG_DISABLE);
         else if (v->event_idx)
-                *avail_event(v) = (uint16_t)(v->avail - 1);
+                store16(avail_event(v), (uint16_t)(v->avail - 1));
         else
-                v->at.used->flags = VRING_USED_F_NO_NOTIFY;
+                store16(&v->at.used->flags, VRING_USED_F_NO_NOTIFY);
 }
