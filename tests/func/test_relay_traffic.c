@@ -54,6 +54,8 @@ static void play(const struct rr_setup *s)
                 for (unsigned int n = rr_random(&r, 80); n > 0; n--)
                         step(&r);
                 rr_stop(&r);
+                /* The next device may be one that reads tables where the last one did not. */
+                r.s.indirect ^= rr_random(&r, 4) == 0;
                 rr_open(&r);
                 if (rr_random(&r, 4) == 0)
                         rr_run(&r);
