@@ -134,6 +134,11 @@ void vql_device_close(struct vql_device *v)
         free(v);
 }
 
+struct vql_dev *vql_device_dev(struct vql_device *v)
+{
+        return &v->dev;
+}
+
 const struct vql_driver *vql_device_driver(const struct vql_device *v)
 {
         return v->dev.driver;

@@ -72,6 +72,8 @@ int vql_device_open(const struct vql_driver *driver, const char *address, const 
                     const struct vql_log *log, struct vql_device **ret_device, struct vql_error *e);
 void vql_device_close(struct vql_device *v); /* NULL is fine */
 
+/* As the driver knows it, for what a driver has beside the table. */
+struct vql_dev *vql_device_dev(struct vql_device *v);
 const struct vql_driver *vql_device_driver(const struct vql_device *v);
 const char *vql_device_address(const struct vql_device *v);
 const struct vql_dev_caps *vql_device_caps(const struct vql_device *v);

@@ -15,7 +15,7 @@ ARROWS = {
     "lib/virtqueue": ["lib/base", "lib/memory"],
     "lib/vhost_user": ["lib/base", "lib/memory", "lib/virtqueue"],
     "lib/vfio": ["lib/base", "lib/memory", "lib/virtqueue"],
-    "lib/port": LIBRARY + ["sw-fallback", PUBLIC],
+    "lib/port": LIBRARY + ["sw-fallback", "drivers/drivers.h", PUBLIC],
     "sw-fallback": ["lib/base", "lib/memory", "lib/virtqueue"],
     "drivers": ["include/vqlift/driver.h", "lib/base", "lib/vfio", "lib/virtqueue"],
     PUBLIC: [],
