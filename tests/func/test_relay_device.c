@@ -215,6 +215,45 @@ static void disorder_is_told_once(void **state)
         }
 }
 
+/* Chains that were one entry each are several for the next device: all that is not offered again
+ * stays pending, beside what is. */
+static void pending_tables_become_buffers(void **state)
+{
+        (void)state;
+        for (int packed = 0; packed < 2; packed++) {
+                const struct rr_setup s = { .packed = packed,
+                                            .rx = true,
+                                            .disorder = true,
+                                            .indirect = true,
+                                            .size = SIZE,
+                                            .seed = 3 };
+                struct rr_rig *r = start(&s, 0);
+
+                for (unsigned int i = 0; i < SIZE; i++)
+                        assert_true(rr_add_shape(r, (uint32_t[]){ 9, 9, 9, 9 }, 4, true));
+                fe_driver_publish(r->d);
+                rr_poll(r);
+                assert_int_equal(rr_take(r, UINT32_MAX), SIZE);
+                tell(r, r->held.item[SIZE - 1].id, 0);
+                r->done.item[r->done.n++] = r->held.item[SIZE - 1];
+                rr_stop(r);
+                assert_int_equal(vql_pending_count(r->pending), SIZE - 1);
+
+                r->s.indirect = false;
+                rr_open(r);
+                assert_int_equal(rr_poll(r), 1);
+                assert_int_equal(rr_take(r, UINT32_MAX), 2);
+                assert_int_equal(vql_relay_outstanding(r->relay), SIZE - 1);
+                rr_stop(r);
+                assert_int_equal(vql_pending_count(r->pending), SIZE - 1);
+                rr_open(r);
+                rr_run(r);
+                assert_int_equal(r->got, SIZE);
+                assert_int_equal(rr_stats(r).repeated, SIZE - 1);
+                finish(r);
+        }
+}
+
 /* A queue whose positions differ by something else than what is pending is refused. */
 static void positions_must_fit(void **state)
 {
@@ -512,6 +551,7 @@ int main(void)
                 cmocka_unit_test(returned_out_of_nothing),
                 cmocka_unit_test(lengths_of_sent_chains_are_noise),
                 cmocka_unit_test(disorder_is_told_once),
+                cmocka_unit_test(pending_tables_become_buffers),
                 cmocka_unit_test(positions_must_fit),
                 cmocka_unit_test(chains_wait_for_room),
                 cmocka_unit_test(chain_longer_than_the_shadow),
