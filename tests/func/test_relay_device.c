@@ -295,11 +295,6 @@ static void chains_wait_for_room(void **state)
                 assert_int_equal(rr_take(r, 9), 1);
                 rr_run(r);
                 assert_int_equal(r->got, 3);
-
-                /* One that never fits is nobody's fault, and stays where it is. */
-                assert_true(rr_add_shape(r, (uint32_t[]){ 9, 9, 9, 9 }, 4, false));
-                fe_driver_publish(r->d);
-                rr_run(r);
                 finish(r);
         }
 }
@@ -373,9 +368,9 @@ static void kicks_are_those_that_were_asked_for(void **state)
                 const struct rr_setup s = {
                         .packed = i & 1, .event_idx = i & 2, .size = 64, .seed = 3
                 };
-                struct rr_rig *r = start(&s, 1);
+                struct rr_rig *r = start(&s, 32);
 
-                assert_int_equal(r->kicks, 1); /* a new ring asks for kicks */
+                assert_int_equal(r->kicks, 1); /* a new ring asks for kicks, and it was one pass */
                 ref_kicks_off(&r->dev);
                 for (int k = 0; k < 20; k++) {
                         rr_add_shape(r, one_piece, 1, false);
@@ -394,18 +389,6 @@ static void kicks_are_those_that_were_asked_for(void **state)
                 assert_int_equal(rr_stats(r).kicks, r->kicks);
                 finish(r);
         }
-}
-
-/* Many chains, one look at whether the device wants to know. */
-static void one_kick_for_a_pass(void **state)
-{
-        const struct rr_setup s = { .size = 64, .seed = 3 };
-        struct rr_rig *r = start(&s, 32);
-
-        (void)state;
-        assert_int_equal(r->kicks, 1);
-        assert_int_equal(rr_stats(r).kicks + rr_stats(r).kicks_saved, 1);
-        finish(r);
 }
 
 /* ---- counters ---- */
@@ -520,6 +503,44 @@ static void stops_at_the_wrap_point(void **state)
         }
 }
 
+/* Four chains from there, and eight are available. */
+static void takes_none_behind_the_wrap_point(void **state)
+{
+        (void)state;
+        for (int packed = 0; packed < 2; packed++) {
+                const struct rr_setup s = { .packed = packed,
+                                            .rx = true,
+                                            .size = SIZE,
+                                            .start = packed ? SIZE - 4 : UINT16_MAX - 3,
+                                            .start_wrap_0 = packed,
+                                            .seed = 3 };
+                struct rr_rig *r = start(&s, 0);
+
+                vql_relay_stop_taking(r->relay, VQL_RELAY_STOP_AT_WRAP);
+                for (unsigned int i = 0; i < SIZE; i++)
+                        assert_true(rr_add_shape(r, one_piece, 1, false));
+                fe_driver_publish(r->d);
+                assert_int_equal(rr_poll(r), 1);
+                assert_int_equal(rr_take(r, UINT32_MAX), 4);
+                assert_int_equal(vql_relay_phase(r->relay), VQL_RELAY_STOPPED);
+                finish(r);
+        }
+}
+
+/* Chains that are out take their part of the ring. */
+static void more_available_than_the_ring_holds(void **state)
+{
+        const struct rr_setup s = { .rx = true, .size = SIZE, .seed = 3 };
+        struct rr_rig *r = start(&s, CHAINS);
+
+        (void)state;
+        fe_driver_jump(r->d, SIZE - CHAINS + 1);
+        assert_int_equal(vql_relay_poll(r->relay), -EBADMSG);
+        assert_int_equal(r->q.fault, VQL_FAULT_AVAIL_INDEX);
+        assert_int_equal(rr_stats(r).taken, CHAINS);
+        abandon(r);
+}
+
 static void stops_at_once_and_goes_on(void **state)
 {
         const struct rr_setup s = { .rx = true, .size = SIZE, .start = 100, .seed = 3 };
@@ -557,9 +578,10 @@ int main(void)
                 cmocka_unit_test(chain_longer_than_the_shadow),
                 cmocka_unit_test(tables_go_as_they_are),
                 cmocka_unit_test(kicks_are_those_that_were_asked_for),
-                cmocka_unit_test(one_kick_for_a_pass),
                 cmocka_unit_test(mergeable_packets_count_once),
                 cmocka_unit_test(stops_at_the_wrap_point),
+                cmocka_unit_test(takes_none_behind_the_wrap_point),
+                cmocka_unit_test(more_available_than_the_ring_holds),
                 cmocka_unit_test(stops_at_once_and_goes_on),
         };
 
