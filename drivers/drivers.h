@@ -9,7 +9,7 @@
 
 #include "vqlift/driver.h"
 
-#define VQL_DRIVERS(X) X(sim)
+#define VQL_DRIVERS(X) X(sim) X(virtio_pci)
 
 #define VQL_DRIVER_DECLARE(name) extern const struct vql_driver vql_driver_##name;
 VQL_DRIVERS(VQL_DRIVER_DECLARE)

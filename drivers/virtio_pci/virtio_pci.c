@@ -135,9 +135,14 @@ static int set_up(struct vql_vpci *v, struct vql_error *e)
 
 static int vpci_open(struct vql_dev *d, const char *args, struct vql_error *e)
 {
-        struct vql_vpci *v = make(d);
+        struct vql_vpci *v;
         int ret;
 
+        if (!d->vfio)
+                return vql_fail(e, ENODEV,
+                                "%s: PCI functions need VFIO, which this context has not",
+                                d->address);
+        v = make(d);
         if (!v)
                 return vql_fail(e, ENOMEM, "%s: no memory for the driver", d->address);
         ret = vql_vpci_args_parse(args, &v->args, e);

@@ -348,6 +348,16 @@ static void test_refusals(void **state)
         }
 }
 
+static void test_without_vfio(void **state)
+{
+        struct vql_dev d = { .driver = &vql_driver_virtio_pci, .address = RIG_ADDRESS };
+        struct vql_error e = { "" };
+
+        (void)state;
+        assert_int_equal(vql_driver_virtio_pci.ops.open(&d, NULL, &e), -ENODEV);
+        assert_non_null(strstr(e.text, "VFIO"));
+}
+
 static void test_platform_allowed(void **state)
 {
         struct rig *r = rig_new();
@@ -437,6 +447,7 @@ int main(void)
                 cmocka_unit_test(test_short_common_has_no_ring_reset),
                 cmocka_unit_test(test_sizes_are_made_usable),
                 cmocka_unit_test(test_refusals),
+                cmocka_unit_test(test_without_vfio),
                 cmocka_unit_test(test_platform_allowed),
                 cmocka_unit_test(test_transitional),
                 cmocka_unit_test(test_several_instances),
