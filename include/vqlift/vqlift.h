@@ -79,8 +79,11 @@ struct vql_port_params {
         uint64_t features_off;      /* virtio feature bits not to offer */
         int worker;                 /* index of the worker to serve all queues, or -1: automatic.
                                      * Note that 0 is a worker. */
-        bool postcopy;              /* offer it, if the host has userfaultfd: a front-end then may
-                                     * keep workers waiting for its memory */
+        /* A device to serve the rings: its address, or "sim", and arguments behind a comma; NULL:
+         * none.  With a device the uplink may be NULL: then rings wait while it cannot serve. */
+        const char *device;
+        bool postcopy; /* offer it, if the host has userfaultfd: a front-end then may
+                        * keep workers waiting for its memory */
 };
 
 /* Open the uplink, start the control thread, offer the socket.
@@ -122,6 +125,10 @@ struct vql_port_info {
         unsigned int uplink_rx_queues, uplink_tx_queues;
         bool uplink_interrupts; /* false: the worker wakes up by timer */
         uint8_t uplink_mac[6];
+        char device[VQL_NAME_BYTES]; /* address, or "" */
+        char device_driver[VQL_NAME_BYTES];
+        char device_state[VQL_TEXT_BYTES]; /* "running", ..., or why it serves nothing */
+        char path_wish[16];                /* as asked for: "auto", ... */
 };
 int vql_port_get_info(struct vql *v, const char *name, struct vql_port_info *ret_info);
 
@@ -156,10 +163,11 @@ int vql_port_get_session(struct vql *v, const char *name, unsigned int i,
 
 struct vql_ring_info {
         unsigned int index;
-        char direction[8]; /* "rx": to the guest; "tx": from the guest */
-        char path[12];     /* "software", "none" */
-        char state[12];    /* "stopped", "running", "broken" */
-        char fault[32];    /* why it is broken, or "" */
+        char direction[8];                /* "rx": to the guest; "tx": from the guest */
+        char path[12];                    /* "software", "relay", "direct", "held", "none" */
+        char path_reason[VQL_TEXT_BYTES]; /* why not a better one, or "" */
+        char state[12];                   /* "stopped", "running", "broken" */
+        char fault[32];                   /* why it is broken, or "" */
         bool enabled, packed;
         unsigned int ring_size;
         char instance[48]; /* name of the datapath instance */
@@ -169,6 +177,25 @@ struct vql_ring_info {
 /* -ENOENT no such port; -ERANGE past the last ring. */
 int vql_port_get_ring(struct vql *v, const char *name, unsigned int ring,
                       struct vql_ring_info *ret_info);
+
+/*
+ * Ask for a path for all rings of a port: "auto", "direct", "relay", "software".  A ring that
+ * cannot have it gets the next best one, and its reason.  -ENOENT no such port; -EINVAL no such
+ * path, or the port has no device.
+ */
+int vql_port_set_path(struct vql *v, const char *name, const char *path);
+
+/* A move of a ring from one path to another. */
+struct vql_move_info {
+        unsigned int ring;
+        char from[12], to[12], why[VQL_TEXT_BYTES];
+        int64_t at_us;    /* since 1970 */
+        uint32_t took_us; /* without any owner */
+};
+/* Move i of a port, 0 is the newest.  -ENOENT no such port; -ERANGE past the oldest that is
+ * remembered. */
+int vql_port_get_move(struct vql *v, const char *name, unsigned int i,
+                      struct vql_move_info *ret_info);
 
 /* Statistics: names (constant) and, for one ring, values in the same order.  Values count since
  * the port was added; take differences yourself. */

@@ -10,6 +10,7 @@
 
 #include "base/bits.h"
 #include "port/leftover.h"
+#include "port/paths.h"
 #include "port/position.h"
 #include "virtqueue/features.h"
 
@@ -131,6 +132,7 @@ static void stop_ring(struct vql_port *p, uint16_t index)
 
         if (r->state == VQL_RING_STOPPED)
                 return;
+        vql_paths_end_ring(p, index);
         state = vql_ring_stop(r);
         tell_position(s, index, &state);
         if (s->inflight)
@@ -143,6 +145,7 @@ static void break_ring(struct vql_port *p, uint16_t index, const char *why)
         const uint64_t one = 1;
         int err_fd = p->session->vring[index].err_fd;
 
+        vql_paths_end_ring(p, index);
         vql_ring_move(&p->rings[index], VQL_RING_BROKEN);
         vql_log(&p->log, LOG_WARNING, "ring %u: stopped until the guest resets it: %s", index, why);
         if (err_fd >= 0 && write(err_fd, &one, sizeof(one)) < 0 && errno != EAGAIN)
@@ -192,6 +195,7 @@ static int settle_ring(struct vql_port *p, uint16_t index, struct vql_error *e)
                 return restart_ring(p, index, e);
         /* Enabled or disabled, another call fd, another log address: the ring goes on. */
         r->q.call_fd = p->session->vring[index].call_fd;
+        vql_paths_route(p, index);
         return vql_ring_remap(r, p->session, index, e);
 }
 
@@ -212,6 +216,7 @@ static int change_features(struct vql_port *p, uint16_t index, struct vql_error 
                 stop_ring(p, index);
                 return vql_fail(e, EBUSY, "ring %u: RING_PACKED changed while the ring ran", index);
         }
+        vql_paths_end_ring(p, index);
         state = vql_ring_stop(r);
         tell_position(s, index, &state);
         return start_ring(p, index, e);
@@ -255,6 +260,7 @@ static int change_memory(struct vql_port *p, struct vql_error *e)
 {
         int rc = 0, settled;
 
+        vql_paths_end_memory(p);
         if (p->session->mem)
                 rc = each_running(p, remap_ring, e);
         settled = settle_all(p, rc ? NULL : e);
@@ -273,6 +279,7 @@ static void reset_all(struct vql_port *p)
         stop_all(p);
         for (uint16_t i = 0; i < p->offer.max_rings; i++)
                 vql_journal_end(p->journal, i);
+        vql_paths_forgive(p);
 }
 
 static int apply_parked(struct vql_port *p, unsigned int changes, uint16_t ring,
@@ -355,8 +362,10 @@ static int send_rarp(void *host, const uint8_t mac[6], struct vql_error *e)
 
 static int set_mtu(void *host, uint16_t mtu, struct vql_error *e)
 {
-        struct vql_port *p = host;
+        const struct vql_port *p = host;
 
+        if (!p->uplink)
+                return 0;
         return vql_uplink_check_mtu(p->uplink, mtu, e);
 }
 
@@ -377,6 +386,7 @@ void vql_port_stop_rings(struct vql_port *p)
 void vql_port_handle_faults(struct vql_port *p)
 {
         vql_port_park(p);
+        vql_paths_look(p);
         for (uint16_t i = 0; i < p->offer.max_rings; i++) {
                 struct vql_ring *r = &p->rings[i];
 

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "port/paths.h"
 #include "virtqueue/features.h"
 
 static int64_t us_since(uint64_t then_us)
@@ -37,6 +38,8 @@ static void fill_uplink(const struct vql_port *p, struct vql_port_info *i)
 {
         struct vql_uplink_info u = { 0 };
 
+        if (!p->uplink)
+                return;
         vql_uplink_get_info(p->uplink, &u);
         snprintf(i->uplink, sizeof(i->uplink), "%s", p->config.uplink);
         snprintf(i->uplink_device, sizeof(i->uplink_device), "%s", u.device);
@@ -72,6 +75,11 @@ static void fill_info(struct vql_port *p, void *arg)
         if (p->session)
                 fill_session(p, i);
         fill_uplink(p, i);
+        snprintf(i->device, sizeof(i->device), "%s", vql_paths_address(p->paths));
+        snprintf(i->device_driver, sizeof(i->device_driver), "%s", vql_paths_driver(p->paths));
+        snprintf(i->device_state, sizeof(i->device_state), "%s", vql_paths_device_state(p->paths));
+        snprintf(i->path_wish, sizeof(i->path_wish), "%s",
+                 vql_path_wish_name(vql_paths_wished(p->paths)));
 }
 
 int vql_port_get_info(struct vql *v, const char *name, struct vql_port_info *ret_info)
@@ -111,7 +119,8 @@ static void fill_ring(struct vql_port *p, void *arg)
         memset(i, 0, sizeof(*i));
         i->index = index;
         snprintf(i->direction, sizeof(i->direction), "%s", r->q.rx ? "rx" : "tx");
-        snprintf(i->path, sizeof(i->path), "%s", runs ? "software" : "none");
+        snprintf(i->path, sizeof(i->path), "%s", vql_path_name(vql_paths_of(p, (uint16_t)index)));
+        snprintf(i->path_reason, sizeof(i->path_reason), "%s", vql_paths_why(p, (uint16_t)index));
         snprintf(i->state, sizeof(i->state), "%s", vql_ring_state_name(r->state));
         if (r->q.fault != VQL_FAULT_NONE)
                 snprintf(i->fault, sizeof(i->fault), "%s",
@@ -215,4 +224,40 @@ const char *vql_feature_to_name(unsigned int bit)
 const char *vql_protocol_feature_to_name(unsigned int bit)
 {
         return vql_protocol_feature_name(bit);
+}
+
+struct asked_move {
+        unsigned int i;
+        struct vql_move_info *ret_info;
+        int err;
+};
+
+static void fill_move(struct vql_port *p, void *arg)
+{
+        struct asked_move *a = arg;
+        const struct vql_path_move *m = vql_paths_move(p->paths, a->i);
+        struct vql_move_info *i = a->ret_info;
+
+        a->err = m ? 0 : -ERANGE;
+        if (!m)
+                return;
+        memset(i, 0, sizeof(*i));
+        i->ring = m->ring;
+        snprintf(i->from, sizeof(i->from), "%s", vql_path_name(m->from));
+        snprintf(i->to, sizeof(i->to), "%s", vql_path_name(m->to));
+        snprintf(i->why, sizeof(i->why), "%s", m->why);
+        i->at_us = m->at_us;
+        i->took_us = m->took_us;
+}
+
+int vql_port_get_move(struct vql *v, const char *name, unsigned int i,
+                      struct vql_move_info *ret_info)
+{
+        struct asked_move a = { .i = i, .ret_info = ret_info };
+        struct vql_port *p = vql_context_port(v, name);
+
+        if (!p)
+                return -ENOENT;
+        vql_port_run(p, fill_move, &a);
+        return a.err;
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "port/port.h"
 
+#include "port/paths.h"
 #include "virtqueue/notify.h"
 
 static bool ring_delivers(const struct vql_port *p, uint16_t index)
 {
-        return p->rings[index].state == VQL_RING_RUNNING && p->session->vring[index].enabled;
+        return vql_paths_of(p, index) == VQL_PATH_SOFTWARE && p->session->vring[index].enabled;
 }
 
 /* Lanes in use: no more than there are pairs to deliver to, so that no packet comes to a dead end.
@@ -33,6 +34,7 @@ static void lanes_clear(struct vql_port *p, uint16_t n)
                 lane->fault_fd = p->fault_fd;
                 lane->n_tx = 0;
                 lane->n_rx = 0;
+                lane->n_relay = 0;
         }
 }
 
@@ -48,7 +50,11 @@ static void lanes_build(struct vql_port *p, uint16_t n)
                 struct vql_lane_ring lr = { .q = &p->rings[i].q, .kick_fd = v->kick_fd };
                 struct vql_lane *lane;
 
-                if (p->rings[i].state != VQL_RING_RUNNING)
+                if (vql_paths_of(p, i) == VQL_PATH_RELAY) {
+                        lane = p->lanes[pair % n];
+                        lane->relay[lane->n_relay++] = vql_paths_relay(p, i);
+                }
+                if (vql_paths_of(p, i) != VQL_PATH_SOFTWARE)
                         continue;
                 if (i % 2 == 0) {
                         if (!v->enabled)
@@ -104,9 +110,10 @@ static int attach_lanes(struct vql_port *p, struct vql_error *e)
         }
         /* What came while nobody listened is stale. */
         if (p->state != VQL_PORT_RUNNING)
-                for (uint16_t i = 0; i < vql_uplink_queues(p->uplink); i++)
+                for (uint16_t i = 0; p->uplink && i < vql_uplink_queues(p->uplink); i++)
                         vql_uplink_drain(p->uplink, i);
         vql_port_move(p, VQL_PORT_RUNNING);
+        vql_paths_review(p);
         pay_owed_signals(p);
         n = lanes_wanted(p);
         lanes_build(p, n);

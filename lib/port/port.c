@@ -18,6 +18,7 @@
 #include "base/bits.h"
 #include "memory/userfault.h"
 #include "port/offer.h"
+#include "port/paths.h"
 
 enum {
         DEADLINE_US = 5 * 1000 * 1000, /* for the rest of a message, or for a peer to read */
@@ -47,6 +48,8 @@ static void end_session(struct vql_port *p)
         /* A front-end that sees the end of its connection takes the rings over: QEMU completes
          * what is in them from then on.  So they stop first. */
         vql_port_stop_rings(p);
+        vql_paths_end_memory(p);
+        vql_paths_forgive(p);
         rte_pktmbuf_free(atomic_exchange(&p->lanes[0]->inject, NULL));
         if (p->connection)
                 vql_port_look(p);
@@ -242,7 +245,8 @@ static int make_loop(struct vql_port *p, struct vql_error *e)
 
 static int make_lanes(struct vql_port *p, const struct vql_port_env *env)
 {
-        p->n_lanes = vql_uplink_queues(p->uplink);
+        /* Without an uplink one lane still has the relays. */
+        p->n_lanes = p->uplink ? vql_uplink_queues(p->uplink) : 1;
         p->lanes = calloc(p->n_lanes, sizeof(*p->lanes));
         p->lane_worker = calloc(p->n_lanes, sizeof(struct vql_worker *));
         p->lane_worker_index = calloc(p->n_lanes, sizeof(*p->lane_worker_index));
@@ -280,7 +284,8 @@ static int copy_config(struct vql_port *p, const struct vql_port_params *params)
 
         c->name = strdup(params->name);
         c->socket = strdup(params->socket);
-        c->uplink = strdup(params->uplink);
+        c->uplink = params->uplink ? strdup(params->uplink) : NULL;
+        c->device = params->device ? strdup(params->device) : NULL;
         c->role = params->role == VQL_SOCKET_CLIENT ? VQL_ROLE_CLIENT : VQL_ROLE_SERVER;
         c->queue_pairs = params->queue_pairs ? params->queue_pairs : 1;
         c->uplink_queues = params->uplink_queues ? params->uplink_queues : c->queue_pairs;
@@ -288,7 +293,10 @@ static int copy_config(struct vql_port *p, const struct vql_port_params *params)
         c->features_only = params->features_only;
         c->features_off = params->features_off;
         c->postcopy = params->postcopy;
-        return c->name && c->socket && c->uplink ? 0 : -ENOMEM;
+        return c->name && c->socket && (c->uplink || !params->uplink) &&
+                               (c->device || !params->device)
+                       ? 0
+                       : -ENOMEM;
 }
 
 static int parse_owner(const char *owner, uid_t *ret_uid, struct vql_error *e)
@@ -360,7 +368,21 @@ static int open_uplink(struct vql_port *p, const struct vql_port_env *env, struc
                 .log = &p->log,
         };
 
-        return vql_uplink_open(&up, &p->uplink, e);
+        return p->config.uplink ? vql_uplink_open(&up, &p->uplink, e) : 0;
+}
+
+/* What the device cannot do is not offered: a ring may come to it on any day. */
+static int open_device(struct vql_port *p, struct vql_error *e)
+{
+        int rc = 0;
+
+        if (!p->config.device)
+                return 0;
+        rc = vql_paths_new(p, p->config.device, &p->paths, e);
+        if (rc == 0)
+                p->offer.features =
+                        vql_offer_close(vql_paths_features(p->paths, p->offer.features));
+        return rc;
 }
 
 static void offer_postcopy(struct vql_port *p)
@@ -392,6 +414,8 @@ static int make_parts(struct vql_port *p, const struct vql_port_params *params,
                 rc = make_loop(p, e);
         if (rc == 0)
                 rc = open_uplink(p, env, e);
+        if (rc == 0)
+                rc = open_device(p, e);
         if (rc < 0)
                 return rc;
         if (make_rings(p) < 0 || make_lanes(p, env) < 0)
@@ -462,6 +486,7 @@ void vql_port_free(struct vql_port *p)
                 end_session(p);
         free_lanes(p);
         vql_uplink_close(p->uplink);
+        vql_paths_free(p->paths);
         free(p->rings);
         vql_journal_close(p->journal);
         sd_event_unref(p->loop);
@@ -472,5 +497,6 @@ void vql_port_free(struct vql_port *p)
         free(p->config.name);
         free(p->config.socket);
         free(p->config.uplink);
+        free(p->config.device);
         free(p);
 }

@@ -30,6 +30,7 @@
 #include "vqlift/vqlift.h"
 
 struct rte_mempool;
+struct vql_paths;
 struct vql_port_call;
 
 /* Life of a port.  The table of moves is in state.c. */
@@ -43,7 +44,9 @@ enum vql_port_state {
 };
 
 struct vql_port_config {
-        char *name, *socket, *uplink;
+        char *name, *socket;
+        char *uplink; /* NULL: none */
+        char *device; /* NULL: none */
         enum vql_role role;
         unsigned int queue_pairs, uplink_queues, mtu;
         uint64_t features_only, features_off;
@@ -69,8 +72,9 @@ struct vql_port {
         struct vql_session *session;       /* NULL: as above */
         struct vql_journal *journal;
 
-        struct vql_ring *rings; /* offer.max_rings of them */
-        struct vql_uplink *uplink;
+        struct vql_ring *rings;    /* offer.max_rings of them */
+        struct vql_uplink *uplink; /* NULL: there is a device instead */
+        struct vql_paths *paths;   /* NULL: no device, every ring is on the software path */
         struct rte_mempool *pool;
         struct vql_lane **lanes;         /* n_lanes built ones, attached while not parked */
         struct vql_worker **lane_worker; /* lane_worker[i] serves lanes[i] */

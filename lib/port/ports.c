@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "port/paths.h"
+
 enum { MAX_PAIRS = 128 };
 
 static struct vql_port *find(const struct vql *v, const char *name)
@@ -57,7 +59,7 @@ static int check_params(const struct vql *v, const struct vql_port_params *p, st
         if (!p->socket || !p->socket[0] || strlen(p->socket) >= VQL_PATH_BYTES)
                 return vql_fail(e, EINVAL, "socket: expected a path of 1 to %d characters",
                                 VQL_PATH_BYTES - 1);
-        if (!p->uplink || !p->uplink[0])
+        if ((p->uplink || !p->device) && (!p->uplink || !p->uplink[0]))
                 return vql_fail(e, EINVAL, "uplink: expected \"loopback\" or a DPDK device");
         if (p->queue_pairs > MAX_PAIRS)
                 return vql_fail(e, EINVAL, "queue-pairs: %u, expected 1 to %d", p->queue_pairs,
@@ -158,4 +160,33 @@ size_t vql_port_count(const struct vql *v)
 const char *vql_port_name(const struct vql *v, size_t i)
 {
         return i < v->n_ports ? v->ports[i]->config.name : NULL;
+}
+
+struct wish {
+        int wish; /* enum vql_path_wish */
+};
+
+static void set_wish(struct vql_port *p, void *arg)
+{
+        const struct wish *w = arg;
+
+        vql_port_park(p);
+        vql_paths_wish(p, (enum vql_path_wish)w->wish);
+        (void)vql_port_resume(p, NULL);
+}
+
+int vql_port_set_path(struct vql *v, const char *name, const char *path)
+{
+        struct wish w = { .wish = vql_path_wish_from_name(path) };
+        struct vql_port *p = vql_context_port(v, name);
+
+        if (!p)
+                return -ENOENT;
+        if (w.wish < 0)
+                return vql_fail(&v->error, EINVAL,
+                                "path: '%s', expected auto, direct, relay or software", path);
+        if (!p->paths)
+                return vql_fail(&v->error, EINVAL, "port %s has no device", name);
+        vql_port_run(p, set_wish, &w);
+        return 0;
 }

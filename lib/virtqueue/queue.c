@@ -17,6 +17,7 @@ const char *vql_fault_name(enum vql_fault f)
                 [VQL_FAULT_DESC_ADDRESS] = "descriptor address",
                 [VQL_FAULT_DESC_DIRECTION] = "descriptor direction",
                 [VQL_FAULT_INDIRECT] = "indirect table",
+                [VQL_FAULT_DEVICE] = "device lost",
                 [VQL_FAULT_CALL_FD] = "call fd",
         };
 

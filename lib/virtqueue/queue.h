@@ -38,6 +38,7 @@ enum vql_fault {
         VQL_FAULT_DESC_ADDRESS,   /* buffer outside guest memory */
         VQL_FAULT_DESC_DIRECTION, /* device-writable where readable was due, or vice versa */
         VQL_FAULT_INDIRECT,       /* table of length 0, not of whole descriptors, or nested */
+        VQL_FAULT_DEVICE,         /* a device was lost with buffers in it that only it knew of */
         VQL_FAULT_CALL_FD,        /* the interrupt's eventfd does not work */
         VQL_FAULT_COUNT,
 };

@@ -69,6 +69,34 @@ class Ports(daemon_life.Daemon):
         self.assertEqual((port["queue-pairs"], port["uplink-device"]), (3, "net_null0"))
         self.assertEqual((self.folder / "n").stat().st_mode & 0o7777, 0o600)
 
+    def test_device(self):
+        """A port whose rings a device serves, with an uplink and without."""
+        for name, more in (("s", ["--uplink", "loopback"]), ("t", [])):
+            done = self.add(name, "--device", "sim,mtu=2000", *more)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            with contextlib.closing(front_end.FrontEnd(self.folder / name)):
+                port = self.result("port", "show", name)
+                self.assertEqual((port["device"], port["device-driver"], port["device-state"]),
+                                 ("sim", "sim", "running"))
+                self.assertEqual([r["path"] for r in port["rings"]], ["direct"] * 2)
+                for way in ("software", "relay", "direct", "auto"):
+                    self.assertEqual(self.cli("port", "path", name, way).returncode, 0)
+                    paths = {r["path"] for r in self.result("port", "show", name)["rings"]}
+                    served = {"auto": "direct", "software": "software" if more else "held"}
+                    self.assertEqual(paths, {served.get(way, way)})
+                moves = self.result("port", "moves", name)
+                self.assertEqual([m["to"] for m in moves[:2]], ["direct"] * 2)
+                self.assertEqual(self.cli("port", "moves", name).returncode, 0)
+            self.assertEqual(self.cli("port", "del", name).returncode, 0)
+        for device, said in (("0000:ff:1f.7", "0000:ff:1f.7"), ("sim,no-such=1", "no-such"),
+                             ("none", "'none', expected the address of a device")):
+            done = self.add("x", "--device", device)
+            self.assertEqual((done.returncode, done.stdout), (1, ""), device)
+            self.assertIn(said, done.stderr)
+        done = self.cli("port", "path", "a", "relay")
+        self.assertIn("port a has no device", done.stderr)
+        self.assertEqual(self.cli("port", "path", "a", "sideways").returncode, 1)
+
     def test_client_role(self):
         self.assertEqual(self.add("c", "--uplink", "loopback", "--role", "client").returncode, 0)
         port = self.result("port", "show", "c")

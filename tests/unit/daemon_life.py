@@ -322,6 +322,8 @@ class CommandLine(Daemon):
         for command, method, params in (
                 (["port", "list"], "port.list", {}),
                 (["port", "show", "vm1"], "port.show", {"name": "vm1"}),
+                (["port", "moves", "vm1"], "port.moves", {"name": "vm1"}),
+                (["port", "path", "vm1", "relay"], "port.path", {"name": "vm1", "path": "relay"}),
                 (["stats"], "stats.get", {}),
                 (["stats", "vm1"], "stats.get", {"name": "vm1"}),
                 (["show", "version"], "version", {}),

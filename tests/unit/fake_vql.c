@@ -303,3 +303,29 @@ const char *vql_feature_to_name(unsigned int bit)
 {
         return bit < FEATURES ? features[bit] : NULL;
 }
+
+int vql_port_set_path(struct vql *v, const char *name, const char *path)
+{
+        if (!fake_vql_params(v, name))
+                return -ENOENT;
+        say(v, "path of", name);
+        say(v, "is now", path);
+        return 0;
+}
+
+int vql_port_get_move(struct vql *v, const char *name, unsigned int i,
+                      struct vql_move_info *ret_info)
+{
+        if (!fake_vql_params(v, name))
+                return -ENOENT;
+        if (i > 0)
+                return -ERANGE;
+        *ret_info = (struct vql_move_info){
+                .ring = 1,
+                .from = "relay",
+                .to = "direct",
+                .at_us = 1000000,
+                .took_us = 20,
+        };
+        return 0;
+}

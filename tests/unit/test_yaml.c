@@ -121,8 +121,8 @@ static void test_places(void **state)
                "F:8: ports[1].features-off[0]: \"NOTHING_LIKE_IT\", expected the name of a virtio "
                "feature, such as RING_PACKED\n");
         expect("ports:\n- name: a\n  socket: /a\n",
-               "F:2: ports[0].uplink: missing, expected a string of 1 to 127 bytes: loopback, DPDK "
-               "device arguments, a PCI address or the name of a device\n");
+               "F:2: ports[0].uplink: missing, expected an uplink, or a device\n");
+        expect("ports:\n- {name: a, socket: /a, device: sim}\n", "");
         expect("\n\n- 1\n", "F:3: a list of 1, expected the keys daemon and ports\n");
         expect("daemon: {memory: 1}\nprots: []\n",
                "F:1: daemon.memory: 1, expected 64 to 1048576\n"

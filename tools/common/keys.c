@@ -121,6 +121,14 @@ static const struct vql_rule uplink_rule = {
                 "the name of a device",
 };
 
+static const struct vql_rule device_rule = {
+        .type = VQL_RULE_STRING,
+        .min = 1,
+        .max = UPLINK_MAX_BYTES,
+        .valid = vql_is_printable,
+        .what = "a string of 1 to 127 bytes: a PCI address or sim, and arguments behind a comma",
+};
+
 static const struct vql_rule auto_rule = {
         .type = VQL_RULE_WORD,
         .words = (const char *const[]){ "auto", NULL },
@@ -185,10 +193,17 @@ static const struct vql_key port_keys[] = {
         { "name", &vql_port_name_rule, .required = true, .help = "Name of the port, unique." },
         { "socket", &socket_rule, .required = true,
           .help = "Path of the vhost-user socket. No two ports share one." },
-        { "uplink", &uplink_rule, .required = true,
+        { "uplink", &uplink_rule,
           .help = "Where the packets go: loopback sends them back, net_tap0,iface=t0 and the like "
                   "are arguments of a DPDK device that is made for the port, 0000:03:00.0 is a "
                   "device that the daemon's key pci names." },
+        { "device", &device_rule,
+          .help = "Device that serves the rings of the guest itself: the PCI address of a virtio "
+                  "network function that is bound to vfio-pci, or sim, a simulated one; arguments "
+                  "of its driver follow a comma. With an uplink software takes over when the "
+                  "device "
+                  "cannot serve, without one the guest waits. A port has an uplink, a device, or "
+                  "both." },
         { "role", &role_rule, .fallback = "\"server\"",
           .help = "A server listens on the socket; a client connects to it as soon as it appears "
                   "(QEMU then has server=on)." },

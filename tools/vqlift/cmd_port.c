@@ -164,6 +164,29 @@ static int show(struct vql_cli *cli, const char *name)
                                 cli->timeline ? print_timeline : print_port);
 }
 
+static void print_nothing(const json_t *result)
+{
+        (void)result;
+}
+
+static int path(struct vql_cli *cli, const char *name)
+{
+        json_t *params = name_params(name);
+
+        json_object_set_new(params, "path", json_string(cli->second));
+        return vql_command_call(cli, "port.path", params, print_nothing);
+}
+
+static void print_moves(const json_t *list)
+{
+        vql_table_print_objects(list, stdout);
+}
+
+static int moves(struct vql_cli *cli, const char *name)
+{
+        return vql_command_call(cli, "port.moves", name_params(name), print_moves);
+}
+
 const struct vql_command vql_port_commands[] = {
         {
                 .noun = "port",
@@ -190,6 +213,24 @@ const struct vql_command vql_port_commands[] = {
                 .help = "Show all about a port, and the rings that its front-end has set up; "
                         "without NAME, list the ports. With --timeline, show how its last "
                         "sessions went instead: when each phase began and how long it took.",
+        },
+        {
+                .noun = "port",
+                .verb = "path",
+                .argument = "NAME",
+                .second = "PATH",
+                .run = path,
+                .help = "Ask for a path for all rings of a port with a device: direct, relay, "
+                        "software, or auto, the best one. A ring that cannot have it gets the next "
+                        "best; port show has the reason.",
+        },
+        {
+                .noun = "port",
+                .verb = "moves",
+                .argument = "NAME",
+                .run = moves,
+                .help = "Show the last moves of a port's rings from one path to another, and how "
+                        "long nobody served them.",
         },
         {
                 .noun = "port",

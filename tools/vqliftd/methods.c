@@ -2,9 +2,9 @@
 #include "vqliftd/methods.h"
 
 static const struct vql_rpc_method *const tables[] = {
-        vql_rpc_port_methods,   vql_rpc_stats_methods,  vql_rpc_compat_methods,
-        vql_rpc_uplink_methods, vql_rpc_worker_methods, vql_rpc_version_methods,
-        vql_rpc_help_methods,
+        vql_rpc_port_methods,    vql_rpc_path_methods,   vql_rpc_stats_methods,
+        vql_rpc_compat_methods,  vql_rpc_uplink_methods, vql_rpc_worker_methods,
+        vql_rpc_version_methods, vql_rpc_help_methods,
 };
 
 const struct vql_rule vql_rpc_no_params = {

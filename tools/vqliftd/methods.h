@@ -7,6 +7,7 @@
 #include "vqliftd/rpc.h"
 
 extern const struct vql_rpc_method vql_rpc_port_methods[];
+extern const struct vql_rpc_method vql_rpc_path_methods[];
 extern const struct vql_rpc_method vql_rpc_stats_methods[];
 extern const struct vql_rpc_method vql_rpc_compat_methods[];
 extern const struct vql_rpc_method vql_rpc_version_methods[];

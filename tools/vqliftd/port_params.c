@@ -75,6 +75,19 @@ static void check_worker(const json_t *port, const char *path, unsigned int n_wo
         vql_schema_refuse(report, member, worker, expected);
 }
 
+/* Whether it is one of them alone or both: something must be there to serve the rings. */
+static void check_servers(const json_t *port, const char *path, struct vql_report *report)
+{
+        char member[VQL_REPORT_PATH];
+
+        if (!json_is_object(port) || json_object_get(port, "uplink") ||
+            json_object_get(port, "device"))
+                return;
+        vql_path_key(member, path, "uplink");
+        vql_report_add(report, member, "an uplink, or a device",
+                       "missing, expected an uplink, or a device");
+}
+
 void vql_port_params_check(const json_t *port, const char *path, unsigned int n_workers,
                            struct vql_report *report)
 {
@@ -85,6 +98,7 @@ void vql_port_params_check(const json_t *port, const char *path, unsigned int n_
                 vql_path_key(member, path, lists[i]);
                 check_features(json_object_get(port, lists[i]), member, report);
         }
+        check_servers(port, path, report);
         check_server_keys(port, path, report);
         check_worker(port, path, n_workers, report);
 }
@@ -162,6 +176,7 @@ void vql_port_params_from(const json_t *port, struct vql_port_request *ret_reque
                 .socket_group = get_account(port, "socket-group", ret_request->group),
                 .queue_pairs = get_number(port, "queue-pairs"),
                 .uplink = get_string(port, "uplink"),
+                .device = get_string(port, "device"),
                 .uplink_queues = get_number(port, "uplink-queues"),
                 .mtu = get_number(port, "mtu"),
                 .features_only = get_features(port, "features"),

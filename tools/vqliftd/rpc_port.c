@@ -42,6 +42,10 @@ static const struct vql_field port_fields[] = {
         FIELD("uplink-tx-queues", UINT, uplink_tx_queues, "The device's transmit queues in use."),
         FIELD("uplink-interrupts", BOOLEAN, uplink_interrupts,
               "false: the worker looks for received packets by timer."),
+        FIELD("device", TEXT, device, "The device that serves the rings, or empty."),
+        FIELD("device-driver", TEXT, device_driver, "Its driver."),
+        FIELD("device-state", TEXT, device_state, "How it is, or why it serves nothing now."),
+        FIELD("path-wish", TEXT, path_wish, "What was asked for with port.path, or auto."),
         FIELD("link-up", BOOLEAN, link_up, "Has the device a link?"),
         FIELD("link-mbps", KNOWN, link_mbps, "Speed of the link, null if it is not known."),
         { 0 },
@@ -50,7 +54,10 @@ static const struct vql_field port_fields[] = {
 static const struct vql_field ring_fields[] = {
         RING_FIELD("index", UINT, index, "Index of the ring."),
         RING_FIELD("direction", TEXT, direction, "rx: to the guest; tx: from the guest."),
-        RING_FIELD("path", TEXT, path, "Who serves the ring: software or none."),
+        RING_FIELD("path", TEXT, path,
+                   "Who serves the ring: direct (the device), relay (the device, on a ring of "
+                   "ours), software, held (nobody can) or none (it does not run)."),
+        RING_FIELD("path-reason", TEXT, path_reason, "Why not a better path, or empty."),
         RING_FIELD("state", TEXT, state, "stopped, running or broken."),
         RING_FIELD("fault", TEXT, fault, "Why it is broken, or empty."),
         RING_FIELD("enabled", BOOLEAN, enabled, "Has the front-end enabled it?"),
