@@ -13,6 +13,7 @@
 
 #include "memory/sigbus.h"
 #include "port/eal.h"
+#include "vfio/vfio.h"
 
 enum {
         DEFAULT_MEMORY_MB = 256,
@@ -82,6 +83,14 @@ static int make_state_dir(struct vql *v, const char *dir)
         return 0;
 }
 
+static int make_vfio(struct vql *v)
+{
+        struct vql_vfio_place place = vql_vfio_host;
+
+        place.log = &v->log;
+        return vql_vfio_new(&place, &v->vfio, &v->error);
+}
+
 static int make_parts(struct vql *v, const struct vql_params *p)
 {
         const unsigned int mb = p->memory_mb ? p->memory_mb : DEFAULT_MEMORY_MB;
@@ -103,6 +112,8 @@ static int make_parts(struct vql *v, const struct vql_params *p)
                 rc = vql_sigbus_install();
         if (rc == 0)
                 rc = make_state_dir(v, p->state_dir);
+        if (rc == 0)
+                rc = make_vfio(v);
         if (rc == 0)
                 rc = make_pools(v, mb);
         if (rc == 0)
@@ -145,6 +156,7 @@ void vql_destroy(struct vql *v)
         if (!v)
                 return;
         vql_close_ports(v);
+        vql_vfio_free(v->vfio);
         for (unsigned int i = 0; i < v->n_workers; i++)
                 vql_worker_free(v->workers[i]);
         rte_mempool_free(v->pool);

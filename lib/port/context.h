@@ -17,6 +17,7 @@ struct vql {
         int *worker_cpu;            /* -1: not pinned */
         unsigned int *worker_lanes; /* lanes promised to each, for the automatic choice */
         unsigned int n_workers;
+        struct vql_vfio *vfio; /* what PCI devices share */
         struct vql_port **ports;
         size_t n_ports;
 };

@@ -94,14 +94,18 @@ static void queues_move(struct vql_device *v, enum vql_device_queue from, enum v
 }
 
 int vql_device_open(const struct vql_driver *driver, const char *address, const char *args,
-                    const struct vql_log *log, struct vql_device **ret_device, struct vql_error *e)
+                    const struct vql_device_env *env, struct vql_device **ret_device,
+                    struct vql_error *e)
 {
+        const struct vql_device_env lent = env ? *env : (struct vql_device_env){ NULL, NULL };
         struct vql_device *v = calloc(1, sizeof(*v));
         int err;
 
         if (!v)
                 return vql_fail(e, ENOMEM, "%s: out of memory", address);
-        v->dev = (struct vql_dev){ .driver = driver, .log = log, .event_fd = -1 };
+        v->dev = (struct vql_dev){
+                .driver = driver, .log = lent.log, .vfio = lent.vfio, .event_fd = -1
+        };
         err = snprintf(v->dev.address, sizeof(v->dev.address), "%s", address);
         if (err < 0 || (size_t)err >= sizeof(v->dev.address)) {
                 err = vql_fail(e, EINVAL, "device address of %zu bytes, expected fewer than %zu",

@@ -66,10 +66,17 @@ struct vql_device_counters {
 
 struct vql_device;
 
-/* `log` is borrowed.  -errno of the driver; -EINVAL an address of VQL_DEV_ADDRESS_BYTES and more;
- * -EIO the abilities that the driver names are impossible; -ENOMEM. */
+/* What is lent to a device; both outlive it. */
+struct vql_device_env {
+        const struct vql_log *log; /* or NULL */
+        struct vql_vfio *vfio;     /* of the context (vfio/vfio.h); NULL: no PCI devices */
+};
+
+/* `env` NULL: nothing is lent.  -errno of the driver; -EINVAL an address of VQL_DEV_ADDRESS_BYTES
+ * and more; -EIO the abilities that the driver names are impossible; -ENOMEM. */
 int vql_device_open(const struct vql_driver *driver, const char *address, const char *args,
-                    const struct vql_log *log, struct vql_device **ret_device, struct vql_error *e);
+                    const struct vql_device_env *env, struct vql_device **ret_device,
+                    struct vql_error *e);
 void vql_device_close(struct vql_device *v); /* NULL is fine */
 
 /* As the driver knows it, for what a driver has beside the table. */

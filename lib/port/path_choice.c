@@ -56,6 +56,8 @@ static const char *against_direct(const struct vql_path_facts *f)
                 return "the ring is larger than the device can";
         if (!f->in_order)
                 return "the device returns buffers out of order";
+        if (f->packed && !f->tells && f->wish != VQL_WISH_DIRECT)
+                return "the device does not tell where a packed ring stands";
         if (!f->signals_guest)
                 return "the device cannot interrupt the guest itself";
         if (!f->kicked)

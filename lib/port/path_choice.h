@@ -31,8 +31,10 @@ struct vql_path_facts {
         bool live;                          /* one queue stops and starts while others run */
         bool signals_guest;                 /* takes the guest's own eventfd */
         bool in_order, seeks, logs;
-        bool fits; /* the ring is not larger than the device can */
+        bool tells; /* where its queues stopped; else memory does, for split rings alone surely */
+        bool fits;  /* the ring is not larger than the device can */
         /* of the ring */
+        bool packed;
         bool enabled;
         bool initial; /* it is where it begins, with nothing in flight */
         bool pending; /* buffers that an earlier owner passed over wait to be dealt with */

@@ -133,6 +133,7 @@ static int on_reopen(sd_event_source *src, uint64_t now, void *arg)
 
 int vql_path_device_open(struct vql_paths *v, struct vql_error *e)
 {
+        const struct vql_device_env env = { &v->port->log, v->port->vfio };
         int rc = 0;
 
         if (!v->reopen) {
@@ -142,7 +143,7 @@ int vql_path_device_open(struct vql_paths *v, struct vql_error *e)
                         rc = sd_event_source_set_enabled(v->reopen, SD_EVENT_OFF);
         }
         if (rc >= 0)
-                rc = vql_device_open(v->driver, v->address, v->args, &v->port->log, &v->device, e);
+                rc = vql_device_open(v->driver, v->address, v->args, &env, &v->device, e);
         if (rc >= 0 && vql_device_event_fd(v->device) >= 0)
                 rc = sd_event_add_io(v->port->loop, &v->events, vql_device_event_fd(v->device),
                                      EPOLLIN, on_events, v);

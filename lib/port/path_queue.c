@@ -311,6 +311,16 @@ static int up_direct(struct vql_path_queue *pq, struct vql_error *e)
         return 0;
 }
 
+/* Nobody knows which buffers are done: the ring stops until the guest resets it. */
+static void give_up_ring(const struct vql_path_queue *pq)
+{
+        const uint64_t one = 1;
+
+        vql_queue_fail(queue_of(pq), VQL_FAULT_DEVICE);
+        if (write(pq->port->fault_fd, &one, sizeof(one)) < 0)
+                return; /* it is full: the port was told */
+}
+
 static int down_direct(struct vql_path_queue *pq, struct vql_error *e)
 {
         struct vql_stop stop;
@@ -323,6 +333,8 @@ static int down_direct(struct vql_path_queue *pq, struct vql_error *e)
         (void)vql_device_vq_irq(device_of(pq), pq->index, -1, NULL);
         set_position(queue_of(pq), &stop.at);
         record_again(pq);
+        if (stop.quality == VQL_STOP_UNKNOWN)
+                give_up_ring(pq);
         if (stop.quality == VQL_STOP_REPEAT && pq->index % 2)
                 vql_log(&pq->port->log, LOG_NOTICE,
                         "ring %u: the device was cut off, a packet may be sent twice", pq->index);
@@ -380,8 +392,7 @@ void vql_path_queue_wreck(struct vql_path_queue *pq)
                 at.used = at.avail = __atomic_load_n(&q->used->idx, __ATOMIC_ACQUIRE);
                 set_position(q, &at);
         } else if (pq->path == VQL_PATH_DIRECT) {
-                vql_queue_fail(q, VQL_FAULT_DEVICE);
-                (void)!write(pq->port->fault_fd, &(const uint64_t){ 1 }, sizeof(uint64_t));
+                give_up_ring(pq);
         }
         pq->path = VQL_PATH_NONE;
 }

@@ -116,6 +116,7 @@ static struct vql_path_facts facts_of(const struct vql_paths *v, uint16_t index)
                 .no_device = v->no_device,
                 .refused_direct = pq->refused_direct,
                 .refused_relay = pq->refused_relay,
+                .packed = v->port->rings[index].q.packed,
                 .enabled = vring->enabled,
                 .initial = vql_path_queue_initial(pq),
                 .pending = pq->pending != NULL,
@@ -130,6 +131,7 @@ static struct vql_path_facts facts_of(const struct vql_paths *v, uint16_t index)
         f.signals_guest = vql_device_can(v->device, VQL_DEV_IRQ_ANYFD);
         f.in_order = vql_device_can(v->device, VQL_DEV_IN_ORDER) && !pq->order_lost;
         f.seeks = vql_device_can(v->device, VQL_DEV_SEEK);
+        f.tells = vql_device_can(v->device, VQL_DEV_TELL);
         f.logs = false; /* a device's own log is not used yet */
         f.fits = v->port->rings[index].q.size <= vql_device_caps(v->device)->queue_size;
         return f;

@@ -404,6 +404,7 @@ static int make_parts(struct vql_port *p, const struct vql_port_params *params,
         p->log = *env->log;
         p->log.name = p->config.name;
         p->pool = env->pool;
+        p->vfio = env->vfio;
         rc = vql_offer_make(p->config.queue_pairs, p->config.features_only, p->config.features_off,
                             &p->offer, e);
         if (rc == 0 && p->config.postcopy)

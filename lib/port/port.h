@@ -32,6 +32,7 @@
 struct rte_mempool;
 struct vql_paths;
 struct vql_port_call;
+struct vql_vfio;
 
 /* Life of a port.  The table of moves is in state.c. */
 enum vql_port_state {
@@ -74,6 +75,7 @@ struct vql_port {
 
         struct vql_ring *rings;    /* offer.max_rings of them */
         struct vql_uplink *uplink; /* NULL: there is a device instead */
+        struct vql_vfio *vfio;     /* borrowed, for its device */
         struct vql_paths *paths;   /* NULL: no device, every ring is on the software path */
         struct rte_mempool *pool;
         struct vql_lane **lanes;         /* n_lanes built ones, attached while not parked */
@@ -97,6 +99,7 @@ struct vql_port_env {
         unsigned int *worker_index;
         unsigned int n_workers; /* entries of the two arrays */
         const char *state_dir;  /* or NULL */
+        struct vql_vfio *vfio;  /* of the context */
 };
 
 int vql_port_new(const struct vql_port_params *params, const struct vql_port_env *env,

@@ -116,6 +116,7 @@ int vql_port_add(struct vql *v, const struct vql_port_params *params)
                 .worker_index = index,
                 .n_workers = MAX_PAIRS,
                 .state_dir = v->state_dir,
+                .vfio = v->vfio,
         };
         struct vql_port **ports, *p;
         int rc = check_params(v, params, &v->error);
