@@ -33,6 +33,13 @@ static void give_up(struct vql_paths *v, const char *why, const struct vql_error
                 v->trouble[0] ? ": " : "", v->trouble);
 }
 
+static void forget_maps(struct vql_paths *v)
+{
+        free(v->maps);
+        v->maps = NULL;
+        v->n_maps = 0;
+}
+
 /* ---- events ---- */
 
 static void reopen_later(struct vql_paths *v)
@@ -162,7 +169,7 @@ void vql_path_device_close(struct vql_paths *v)
                 v->queue[i].arena.mapped = false;
         vql_device_close(v->device);
         v->device = NULL;
-        v->mapped = false;
+        forget_maps(v);
         v->pairs = 0;
 }
 
@@ -204,37 +211,35 @@ static size_t list_memory(const struct vql_paths *v, struct vql_map *ret_maps)
 
 static int map_memory(struct vql_paths *v, struct vql_error *e)
 {
-        struct vql_map *maps = calloc(VQL_MEM_MAX_REGIONS, sizeof(*maps));
-        struct vql_device_maps m = { .add = maps };
+        struct vql_device_maps m = { 0 };
         int rc;
 
-        if (!maps)
+        v->maps = calloc(VQL_MEM_MAX_REGIONS, sizeof(*v->maps));
+        if (!v->maps)
                 return vql_fail(e, ENOMEM, "out of memory");
-        m.n_add = list_memory(v, maps);
+        v->n_maps = list_memory(v, v->maps);
+        m.add = v->maps;
+        m.n_add = v->n_maps;
         rc = vql_device_dma_update(v->device, &m, e);
-        v->mapped = rc == 0;
-        free(maps);
+        if (rc < 0)
+                forget_maps(v);
         return rc;
 }
 
+/* What was mapped, not what the session has now: that may be the next table already. */
 void vql_path_device_unmap(struct vql_paths *v)
 {
-        struct vql_map *maps;
-        struct vql_device_maps m = { 0 };
+        const struct vql_device_maps m = { .del = v->maps, .n_del = v->n_maps };
         struct vql_error e;
+        int rc;
 
-        if (!v->device || !v->mapped)
+        if (!v->device || !v->maps)
                 return;
-        maps = calloc(VQL_MEM_MAX_REGIONS, sizeof(*maps));
-        if (maps) {
-                m.del = maps;
-                m.n_del = list_memory(v, maps);
-        }
-        v->mapped = false;
+        rc = vql_device_dma_update(v->device, &m, &e);
+        forget_maps(v);
         /* What cannot be taken back goes with the device. */
-        if (!maps || vql_device_dma_update(v->device, &m, &e) < 0)
+        if (rc < 0)
                 lose(v, "the device does not let go of memory");
-        free(maps);
 }
 
 /* ---- ready for a session ---- */
@@ -335,7 +340,7 @@ void vql_path_device_prepare(struct vql_paths *v)
         if (v->no_device)
                 return;
         features = wanted_features(v);
-        if (!v->mapped)
+        if (!v->maps)
                 rc = map_memory(v, &e);
         if (rc < 0) {
                 give_up(v, "the guest's memory cannot be mapped for the device", &e);

@@ -244,6 +244,20 @@ static int on_kick(sd_event_source *src, int fd, uint32_t events, void *arg)
         return 0;
 }
 
+/* The guest's kicks from now on. */
+static int listen_to_guest(struct vql_path_queue *pq, struct vql_error *e)
+{
+        const int fd = pq->port->session->vring[pq->index].kick_fd;
+        int rc;
+
+        pq->kick = sd_event_source_disable_unref(pq->kick);
+        rc = sd_event_add_io(pq->port->loop, &pq->kick, fd, EPOLLIN, on_kick, pq);
+        if (rc < 0)
+                return vql_fail(e, -rc, "ring %u: kick descriptor %d: %s", pq->index, fd,
+                                strerror(-rc));
+        return 0;
+}
+
 static int guest_ring(const struct vql_path_queue *pq, struct vql_dev_ring *ret_ring,
                       struct vql_error *e)
 {
@@ -296,8 +310,8 @@ static int up_direct(struct vql_path_queue *pq, struct vql_error *e)
         /* The last owner may have told the guest not to kick. */
         vql_notify_enable(q);
         if (rc == 0)
-                rc = sd_event_add_io(pq->port->loop, &pq->kick, v->kick_fd, EPOLLIN, on_kick, pq);
-        if (rc >= 0)
+                rc = listen_to_guest(pq, e);
+        if (rc == 0)
                 rc = vql_device_vq_irq(device_of(pq), pq->index, v->call_fd, e);
         if (rc == 0)
                 rc = vql_device_vq_start(device_of(pq), pq->index, &ring, &at, e);
@@ -321,6 +335,37 @@ static void give_up_ring(const struct vql_path_queue *pq)
                 return; /* it is full: the port was told */
 }
 
+int vql_path_queue_route(struct vql_path_queue *pq, struct vql_error *e)
+{
+        const struct vql_vring *v = &pq->port->session->vring[pq->index];
+        int rc;
+
+        if (pq->path != VQL_PATH_DIRECT)
+                return 0;
+        rc = vql_device_vq_irq(device_of(pq), pq->index, v->call_fd, e);
+        /* Without a descriptor the ring is about to go to another path. */
+        if (rc == 0 && v->kick_fd >= 0)
+                rc = listen_to_guest(pq, e);
+        vql_device_vq_kick(device_of(pq), pq->index);
+        return rc;
+}
+
+/* A split ring tells itself where its owner was, whatever the device says. */
+static int check_told(const struct vql_path_queue *pq, const struct vql_stop *stop,
+                      struct vql_error *e)
+{
+        const struct vql_queue *q = queue_of(pq);
+        uint16_t shown;
+
+        if (q->packed)
+                return 0;
+        shown = __atomic_load_n(&q->used->idx, __ATOMIC_ACQUIRE);
+        if (stop->at.used == shown)
+                return 0;
+        return vql_fail(e, EIO, "ring %u: the device says that it stopped at %u, the ring %u",
+                        pq->index, stop->at.used, shown);
+}
+
 static int down_direct(struct vql_path_queue *pq, struct vql_error *e)
 {
         struct vql_stop stop;
@@ -328,6 +373,8 @@ static int down_direct(struct vql_path_queue *pq, struct vql_error *e)
 
         pq->kick = sd_event_source_disable_unref(pq->kick);
         rc = vql_device_vq_stop(device_of(pq), pq->index, STOP_MS, &stop, e);
+        if (rc == 0)
+                rc = check_told(pq, &stop, e);
         if (rc < 0)
                 return rc;
         (void)vql_device_vq_irq(device_of(pq), pq->index, -1, NULL);

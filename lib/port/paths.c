@@ -166,10 +166,11 @@ static void refuse(struct vql_path_queue *pq, enum vql_path path, const struct v
 }
 
 /* From nobody to the best owner that takes it.  Software and waiting cannot fail. */
-static void bring_up(struct vql_paths *v, struct vql_path_queue *pq, struct vql_path_answer a)
+static struct vql_path_answer bring_up(struct vql_paths *v, struct vql_path_queue *pq,
+                                       struct vql_path_answer a)
 {
         struct vql_path_facts f;
-        struct vql_error e;
+        struct vql_error e = { "" };
 
         while (vql_path_queue_up(pq, a.path, &e) < 0) {
                 refuse(pq, a.path, &e);
@@ -177,6 +178,7 @@ static void bring_up(struct vql_paths *v, struct vql_path_queue *pq, struct vql_
                 a = vql_path_choose(&f);
         }
         pq->why = a.why;
+        return a;
 }
 
 static void take_down(struct vql_paths *v, struct vql_path_queue *pq)
@@ -207,13 +209,22 @@ static void review_ring(struct vql_paths *v, uint16_t index)
                 began_us = clock_us(CLOCK_MONOTONIC);
                 if (from != VQL_PATH_NONE)
                         take_down(v, pq);
+                /* If that took a reset of the device, it has to start again. */
+                vql_path_device_prepare(v);
                 f = facts_of(v, index);
                 a = vql_path_choose(&f);
-                bring_up(v, pq, a);
+                a = bring_up(v, pq, a);
                 note_move(v, pq, from, began_us);
         }
         pq->why = a.why;
         set_wrap(pq, a.at_wrap);
+}
+
+/* A ring with a fault gets no owner any more: its position may be nowhere. */
+static bool is_served(const struct vql_port *p, uint16_t index)
+{
+        return p->rings[index].state == VQL_RING_RUNNING &&
+               p->rings[index].q.fault == VQL_FAULT_NONE;
 }
 
 void vql_paths_review(struct vql_port *p)
@@ -224,11 +235,11 @@ void vql_paths_review(struct vql_port *p)
                 return;
         vql_path_device_prepare(v);
         for (uint16_t i = 0; i < p->offer.max_rings; i++)
-                if (p->rings[i].state == VQL_RING_RUNNING)
+                if (is_served(p, i))
                         review_ring(v, i);
         /* A device that failed in the middle left rings behind that were done. */
         for (uint16_t i = 0; i < p->offer.max_rings; i++)
-                if (p->rings[i].state == VQL_RING_RUNNING && v->queue[i].path == VQL_PATH_NONE)
+                if (is_served(p, i) && v->queue[i].path == VQL_PATH_NONE)
                         review_ring(v, i);
 }
 
@@ -274,9 +285,7 @@ void vql_paths_route(struct vql_port *p, uint16_t index)
 {
         struct vql_error e;
 
-        if (!p->paths || p->paths->queue[index].path != VQL_PATH_DIRECT)
-                return;
-        if (vql_device_vq_irq(p->paths->device, index, p->session->vring[index].call_fd, &e) < 0)
+        if (p->paths && vql_path_queue_route(&p->paths->queue[index], &e) < 0)
                 vql_log(&p->log, LOG_WARNING, "ring %u: %s", index, e.text);
 }
 

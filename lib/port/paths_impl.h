@@ -43,7 +43,8 @@ struct vql_paths {
         struct vql_device *device;   /* NULL: gone */
         const char *no_device;       /* why it serves nothing now, or NULL */
         char trouble[VQL_ERROR_TEXT];
-        bool mapped;         /* it reaches the guest's memory */
+        struct vql_map *maps; /* of the guest's memory, that it reaches; NULL: none */
+        size_t n_maps;
         uint16_t pairs;      /* that it was told are in use */
         unsigned int resets; /* after failures, since forgive() */
         enum vql_path_wish wish;
@@ -72,6 +73,8 @@ int vql_path_queue_up(struct vql_path_queue *pq, enum vql_path path, struct vql_
 /* Take it back.  Afterwards nobody owns it and its queue is at a canonical position, also if that
  * fails: then the device is not to be trusted before a reset. */
 int vql_path_queue_down(struct vql_path_queue *pq, struct vql_error *e);
+/* A ring that the device works on: kicks and interrupts go by other descriptors now. */
+int vql_path_queue_route(struct vql_path_queue *pq, struct vql_error *e);
 /* The device was reset, or is gone: settle what it did before. */
 void vql_path_queue_wreck(struct vql_path_queue *pq);
 bool vql_path_queue_initial(const struct vql_path_queue *pq);
