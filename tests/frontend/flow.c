@@ -83,10 +83,36 @@ static int check_packet(struct fe_flow *f, const uint8_t *p, size_t len, uint64_
         return 0;
 }
 
+static void note_back(struct fe_flow *f, uint64_t seq, bool back)
+{
+        const uint8_t bit = (uint8_t)(1 << seq % 8);
+
+        f->back[seq % FE_FLOW_SPAN / 8] &= (uint8_t)~bit;
+        f->back[seq % FE_FLOW_SPAN / 8] |= back ? bit : 0;
+}
+
+/* Without order: each once, however late. */
+static int account_any(struct fe_flow *f, uint64_t seq)
+{
+        if (seq >= f->sent)
+                return fe_fail(&f->error, EBADMSG, "packet %ju was never sent", (uintmax_t)seq);
+        if (f->sent - seq > FE_FLOW_SPAN)
+                return fe_fail(&f->error, EBADMSG, "packet %ju came after %ju were sent",
+                               (uintmax_t)seq, (uintmax_t)f->sent);
+        if (f->back[seq % FE_FLOW_SPAN / 8] >> seq % 8 & 1)
+                return fe_fail(&f->error, EBADMSG, "packet %ju came again", (uintmax_t)seq);
+        note_back(f, seq, true);
+        f->lost -= seq < f->given_up;
+        __atomic_store_n(&f->received, f->received + 1, __ATOMIC_RELAXED);
+        return 0;
+}
+
 static int account(struct fe_flow *f, uint64_t seq)
 {
         uint64_t due = f->received + f->lost;
 
+        if (f->any_order)
+                return account_any(f, seq);
         if (seq < due)
                 return fe_fail(&f->error, EBADMSG, "packet %ju came again or late, %ju was due",
                                (uintmax_t)seq, (uintmax_t)due);
@@ -118,6 +144,7 @@ static int send_some(struct fe_flow *f, uint64_t n)
                 err = fe_net_put(f->net, NULL, packet, len);
                 if (err < 0)
                         break;
+                note_back(f, f->sent, false);
                 f->sent++;
                 sent++;
         }
@@ -183,8 +210,10 @@ static int pause_flow(struct fe_flow *f, int64_t since)
         int64_t still = now_ms() - since;
         int err = 0;
 
-        if (f->may_lose && still >= f->stall_ms)
+        if (f->may_lose && still >= f->stall_ms) {
                 f->lost = f->sent - f->received;
+                f->given_up = f->sent;
+        }
         if (still >= limit)
                 return fe_fail(&f->error, ETIMEDOUT,
                                "nothing moved for %d ms: %ju sent, %ju received, %u not returned",

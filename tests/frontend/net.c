@@ -288,12 +288,24 @@ static size_t copy_out(const struct fe_net *n, const struct fe_done *done, size_
         return fe_segs_read(n->p.fe->setup.mem, b->seg, b->n, skip, to, len < room ? len : room);
 }
 
+/* The next receive buffer with something in it. */
+static int take_received(struct fe_net *n, struct fe_done *ret_done)
+{
+        int got = take(n, n->rx, ret_done);
+
+        while (got > 0 && ret_done->len == 0 && n->p.unused_ok) {
+                put_free(&n->rx_free, ret_done->cookie);
+                got = take(n, n->rx, ret_done);
+        }
+        return got;
+}
+
 int fe_net_receive(struct fe_net *n, struct virtio_net_hdr *hdr, void *packet, size_t *len)
 {
         struct virtio_net_hdr_mrg_rxbuf h = { .num_buffers = 1 };
         struct fe_done done;
         size_t at = 0;
-        int got = take(n, n->rx, &done);
+        int got = take_received(n, &done);
 
         if (got <= 0)
                 return got;

@@ -25,6 +25,7 @@ struct fe_net_params {
         bool indirect;          /* use tables if INDIRECT_DESC is negotiated */
         unsigned int tx_segs;   /* descriptors for the packet's bytes; 0: 1 */
         bool split_header;      /* header in a descriptor of its own */
+        bool unused_ok;         /* receive buffers may come back with length 0 */
         /* 1 + the region over whose end the first buffer of a direction lies (fe_memory_cross());
          * 0: none does. */
         unsigned int cross_rx, cross_tx;
@@ -65,6 +66,8 @@ int fe_net_wait(struct fe_net *n, int timeout_ms);
 /* Ethernet types of a flow's packets, and of packets that flows pass over when they receive them.
  */
 enum { FE_FLOW_TYPE = 0x88b5, FE_NOISE_TYPE = 0x88b6 };
+/* How far a packet may fall behind in a flow without order. */
+enum { FE_FLOW_SPAN = 1 << 16 };
 
 struct fe_flow {
         struct fe_net *net;
@@ -73,6 +76,7 @@ struct fe_flow {
         bool by_interrupt;           /* sleep on call fds; else look again and again */
         uint16_t tag;                /* tells this flow's packets from another's */
         bool may_lose;               /* count what is missing, do not fail */
+        bool any_order;              /* there are two ways for packets, that wait on each */
         int stall_ms; /* without progress: give up, or with may_lose count as lost; 0: 20000 */
         /* Called between packets, each time that many more were sent, with some under way: what it
          * does happens under traffic.  Its error ends the flow. */
@@ -82,9 +86,12 @@ struct fe_flow {
         /* results */
         uint64_t sent, received, lost;
         struct fe_text error;
+        /* any_order: bit seq % FE_FLOW_SPAN, the packet is back; and how many were given up. */
+        uint8_t back[FE_FLOW_SPAN / 8];
+        uint64_t given_up;
 };
 
-/* Send n packets and take them all back: every one once, in order, every byte right.
+/* Send n packets and take them all back: every one once, in order (unless any), every byte right.
  * 0; -EBADMSG wrong content, duplicate, order, a driver's complaint; -ETIMEDOUT something is lost
  * or stuck (both with a sentence). */
 int fe_flow_run(struct fe_flow *f, uint64_t n);
