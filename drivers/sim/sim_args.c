@@ -55,7 +55,7 @@ static int parse_number(const char *key, const char *value, const struct knob *r
 static int parse_u16(const char *key, const char *value, const struct knob *range,
                      uint16_t *ret_value, struct vql_error *e)
 {
-        int32_t n;
+        int32_t n = 0;
         int err = parse_number(key, value, range, &n, e);
 
         if (!err)

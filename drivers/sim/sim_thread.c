@@ -78,8 +78,8 @@ static nfds_t list_fds(const struct sim *s, struct pollfd *ret_fds)
 
         ret_fds[n++] = (struct pollfd){ .fd = s->wake_fd, .events = POLLIN };
         for (uint16_t pair = 0; pair < s->args.pairs && moves(s); pair++)
-                if (s->queue[2 * pair].state == SIM_QUEUE_RUNNING && !s->wire[pair].pending &&
-                    pair < s->filter.pairs)
+                if (s->queue[2 * (size_t)pair].state == SIM_QUEUE_RUNNING &&
+                    !s->wire[pair].pending && pair < s->filter.pairs)
                         ret_fds[n++] = (struct pollfd){ .fd = s->wire[pair].in, .events = POLLIN };
         return n;
 }

@@ -46,10 +46,10 @@ static const struct {
 
 static uint8_t rank_of(const struct vql_ctrl *c)
 {
-        for (uint8_t i = 0; i < sizeof(ranks) / sizeof(ranks[0]); i++)
+        for (size_t i = 0; i < sizeof(ranks) / sizeof(ranks[0]); i++)
                 if (ranks[i].cls == c->cls &&
                     (ranks[i].command == ANY || ranks[i].command == c->command))
-                        return i;
+                        return (uint8_t)i;
         return LAST;
 }
 
