@@ -191,6 +191,21 @@ static void send_and_go(struct host *h, struct guest *g, const char *to)
         }
 }
 
+/* What the last owner told the guest does not hold any more: the device is to be kicked when there
+ * are new receive buffers.  (With EVENT_IDX this is a matter of where the event is.) */
+static void expect_kicks_wanted(const struct guest *g)
+{
+        const struct fe_area_pointers p = fe_driver_pointers(g->fe->ring[0].driver);
+
+        if (fe_has(g->fe->features, VIRTIO_RING_F_EVENT_IDX))
+                return;
+        if (fe_has(g->fe->features, VIRTIO_F_RING_PACKED))
+                assert_int_equal(__atomic_load_n(&p.device_event->flags, __ATOMIC_ACQUIRE),
+                                 VRING_PACKED_EVENT_FLAG_ENABLE);
+        else
+                assert_int_equal(__atomic_load_n(&p.used->flags, __ATOMIC_ACQUIRE), 0);
+}
+
 static void nine_moves(struct host *h, uint64_t features)
 {
         const struct fe_setup s = { .required = features, .guard = true };
@@ -205,6 +220,8 @@ static void nine_moves(struct host *h, uint64_t features)
                                 send_and_go(h, &g, paths[move % 3]);
                         else
                                 path_go(h, paths[move % 3]);
+                        if (strcmp(paths[move % 3], "direct") == 0)
+                                expect_kicks_wanted(&g);
                         guest_traffic(&g, 3);
                 }
         assert_int_equal(g.flow.lost, 0);
