@@ -120,7 +120,9 @@ static int arena_make(struct vql_path_queue *pq, struct vql_error *e)
         rc = choose_iova(pq, &a->iova, e);
         if (rc < 0)
                 return rc;
-        a->va = mmap(NULL, a->layout.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+        /* Shared: of a private page that nobody has written yet the kernel would pin the page of
+         * zeros where the device only reads, and our first write would go to another one. */
+        a->va = mmap(NULL, a->layout.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
                      0);
         if (a->va == MAP_FAILED) {
                 a->va = NULL;
