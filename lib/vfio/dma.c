@@ -304,15 +304,19 @@ void vql_vfio_dma_clear(struct vql_vfio_device *d)
         struct vql_vfio_container *c = d->container;
         struct vql_error e = { "" };
         struct change ch;
+        bool others;
         int ret;
 
         pthread_mutex_lock(&c->mutex);
+        others = c->devices != d || d->next_in_container;
         ret = change_begin(&ch, d, 0, &e);
         for (size_t i = 0; i < d->maps.n && ret == 0; i++)
                 ret = change_delete(&ch, &d->maps.entries[i].map, &e);
         if (ret == 0)
                 ret = change_commit(&ch, true, &e);
-        if (ret < 0 && c->state != VQL_CONTAINER_LOST) {
+        /* The last one's maps go with the container, or are gone by now: a host that has taken a
+         * device back drops them together with its group. */
+        if (ret < 0 && others && c->state != VQL_CONTAINER_LOST) {
                 c->state = VQL_CONTAINER_LOST;
                 vql_log(d->vfio->place.log, LOG_ERR, "%s: its maps remain: %s", d->address, e.text);
         }

@@ -2,6 +2,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "vfio/dma.h"
 #include "vfio_rig.h"
 
@@ -333,6 +334,38 @@ static void test_notices_an_unmap_of_nothing(void **state)
         memory_free(&m);
 }
 
+static void count_line(void *arg, int level, const char *name, const char *line)
+{
+        (void)name;
+        (void)line;
+        if (level <= LOG_ERR)
+                ++*(int *)arg;
+}
+
+/* A host that has taken a device back drops the maps with its group: nothing to complain of. */
+static void test_closes_without_maps(void **state)
+{
+        struct rig *r = rig_new();
+        int lines = 0;
+        const struct vql_log log = { count_line, &lines, NULL, LOG_DEBUG };
+        struct vql_vfio_place place = fake_vfio_place(&r->fake);
+        struct memory m = memory_new(PAGES * PAGE);
+        struct vql_vfio_map map = map_of(&m, 0x100000, 0, 4);
+
+        (void)state;
+        place.log = &log;
+        vql_vfio_free(r->vfio);
+        must(r, vql_vfio_new(&place, &r->vfio, &r->e));
+        rig_open(r);
+        must(r, add(r, &map, 1));
+        fake_vfio_container(r->nic)->n_maps = 0;
+        vql_vfio_device_close(r->d);
+        r->d = NULL;
+        assert_int_equal(lines, 0);
+        rig_free(r);
+        memory_free(&m);
+}
+
 /* If the way back fails, too, that is said. */
 static void test_says_when_nothing_is_certain(void **state)
 {
@@ -550,6 +583,7 @@ int main(void)
                 cmocka_unit_test(test_replaces_without_room_for_both),
                 cmocka_unit_test(test_notices_a_short_unmap),
                 cmocka_unit_test(test_notices_an_unmap_of_nothing),
+                cmocka_unit_test(test_closes_without_maps),
                 cmocka_unit_test(test_says_when_nothing_is_certain),
                 cmocka_unit_test(test_joins_neighbours_for_want_of_entries),
                 cmocka_unit_test(test_parts_what_was_joined),
