@@ -55,6 +55,9 @@ class Archive:
     def add_folder(self, name):
         self.add(name, mode=stat.S_IFDIR | 0o755)
 
+    def add_link(self, name, target):
+        self.add(name, target.encode(), stat.S_IFLNK | 0o777)
+
     def write(self, path):
         self.add("TRAILER!!!", mode=0)
         temporary = path.with_suffix(".new")
@@ -101,29 +104,51 @@ def shared_libraries(program):
     return re.findall(r"(/\S+) \(0x", done.stdout)
 
 
-def build_initramfs(kernel, vqpeer, path):
-    """Write the initramfs to path, unless one is there that is newer than its parts."""
-    busybox = Path(sh("sh", "-c", "command -v busybox").strip())
-    modules = kernel.module_files(MODULES)
-    parts = [busybox, Path(vqpeer), Path(__file__), *modules]
+def libraries(programs):
+    """The libraries of all these programs, by their names in the image."""
+    found = {os.path.normpath(library) for program in programs
+             for library in shared_libraries(program)}
+    return {library.lstrip("/"): Path(library) for library in found}
+
+
+def plain(module):
+    """The name and the content of a module that may be compressed."""
+    data = module.read_bytes()
+    return module.name.removesuffix(".xz"), (
+        lzma.decompress(data) if module.suffix == ".xz" else data)
+
+
+def build_initramfs(kernel, path, programs, modules=MODULES):
+    """Write the initramfs to path, unless one is there that is newer than its parts.
+    programs: names in the image, and the files; their libraries come along."""
+    programs = {"bin/busybox": Path(sh("sh", "-c", "command -v busybox").strip()), **programs}
+    modules = kernel.module_files(modules)
+    sources = {**programs, **libraries(programs.values())}
+    parts = [*sources.values(), Path(__file__), *modules]
     if path.exists() and all(p.stat().st_mtime < path.stat().st_mtime for p in parts):
         return path
-    archive = Archive()
-    files = {"init": INIT.encode(), "bin/busybox": busybox.read_bytes(),
-             "bin/vqpeer": Path(vqpeer).read_bytes()}
-    for library in shared_libraries(busybox):
-        files[library.lstrip("/")] = Path(library).read_bytes()
+    # A file with several names exists once: DPDK takes two copies of a driver for two drivers.
+    first = {}
+    for name, source in sources.items():
+        first.setdefault(os.path.realpath(source), name)
+    files = {"init": INIT.encode(),
+             **{name: Path(real).read_bytes() for real, name in first.items()}}
+    links = {name: "/" + first[os.path.realpath(p)] for name, p in sources.items()
+             if name not in files}
+    names = []
     for module in modules:
-        data = module.read_bytes()
-        if module.suffix == ".xz":
-            data = lzma.decompress(data)
-        files["modules/" + module.name.removesuffix(".xz")] = data
-    files["modules/order"] = "".join(
-        m.name.removesuffix(".xz") + "\n" for m in modules).encode()
-    folders = sorted({str(f) for name in files for f in Path(name).parents if str(f) != "."})
+        name, data = plain(module)
+        files[f"modules/{name}"] = data
+        names.append(name + "\n")
+    files["modules/order"] = "".join(names).encode()
+    archive = Archive()
+    folders = sorted({str(f) for name in (*files, *links) for f in Path(name).parents
+                      if str(f) != "."})
     for folder in folders:
         archive.add_folder(folder)
     for name, data in files.items():
         archive.add(name, data)
+    for name, target in links.items():
+        archive.add_link(name, target)
     archive.write(path)
     return path

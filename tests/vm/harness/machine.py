@@ -74,10 +74,11 @@ def words(driver_options):
 
 
 class Vm:
-    """boot: (kernel, initramfs), or None for firmware alone."""
+    """boot: (kernel, initramfs), or None for firmware alone; append: more for the kernel's
+    command line."""
 
     def __init__(self, name, folder, boot, arguments=(), *, memory=Memory(), cpus=1,
-                 reboots=False, program=QEMU):
+                 reboots=False, program=QEMU, append="", netns=None):
         self.name = name
         self.started = time.monotonic()
         self.console = self.qmp = None
@@ -95,8 +96,8 @@ class Vm:
         if boot:
             kernel, initramfs = boot
             argv += ["-kernel", kernel, "-initrd", initramfs, "-append",
-                     "console=ttyS0 panic=-1 quiet memhp_default_state=online"]
-        self.process = Process([*argv, *arguments], folder / f"{name}.qemu.log")
+                     f"console=ttyS0 panic=-1 quiet memhp_default_state=online {append}"]
+        self.process = Process([*argv, *arguments], folder / f"{name}.qemu.log", netns)
         try:
             self.console = Console(console)
             self.qmp = Qmp(qmp)

@@ -39,8 +39,8 @@ class Place:
         self.vqpeer = self.build / "tests/vm/vqpeer"
         kernel = Kernel(self.build / "guest")
         self.logs.mkdir(parents=True, exist_ok=True)
-        self.boot = (kernel.image, build_initramfs(kernel, self.vqpeer,
-                                                   self.build / "guest.cpio.gz"))
+        self.boot = (kernel.image, build_initramfs(kernel, self.build / "guest.cpio.gz",
+                                                   {"bin/vqpeer": self.vqpeer}))
         return self
 
 
