@@ -92,7 +92,7 @@ static int start_thread(struct sim *s)
         /* Signals are the business of the threads that the process knows of. */
         sigfillset(&all);
         pthread_sigmask(SIG_SETMASK, &all, &before);
-        err = pthread_create(&s->thread, NULL, sim_thread, s);
+        err = pthread_create(&s->thread, NULL, vql_sim_thread, s);
         pthread_sigmask(SIG_SETMASK, &before, NULL);
         return -err;
 }
@@ -111,8 +111,8 @@ static void init_lock(struct sim *s)
 /* All but the thread. */
 static void destroy(struct sim *s)
 {
-        sim_memory_clear(&s->mem);
-        sim_wires_close(s->wire, s->args.pairs);
+        vql_sim_memory_clear(&s->mem);
+        vql_sim_wires_close(s->wire, s->args.pairs);
         vql_fd_close(&s->claim_fd);
         vql_fd_close(&s->wake_fd);
         vql_fd_close(&s->dev->event_fd);
@@ -124,14 +124,14 @@ static void destroy(struct sim *s)
 static void to_initial_state(struct sim *s)
 {
         for (uint16_t q = 0; q < s->caps.queues; q++) {
-                sim_queue_quiet(&s->queue[q], SIM_QUEUE_FRESH);
+                vql_sim_queue_quiet(&s->queue[q], SIM_QUEUE_FRESH);
                 s->queue[q].irq_fd = -1;
         }
         s->life = SIM_RESET;
         s->health = SIM_WELL;
         s->features = 0;
         s->config_fd = -1;
-        sim_filter_reset(s);
+        vql_sim_filter_reset(s);
 }
 
 static int open_parts(struct sim *s, struct vql_error *e)
@@ -140,7 +140,7 @@ static int open_parts(struct sim *s, struct vql_error *e)
 
         if (err < 0)
                 return err;
-        err = sim_wires_open(&s->args, s->wire, e);
+        err = vql_sim_wires_open(&s->args, s->wire, e);
         if (err < 0)
                 return err;
         s->wake_fd = eventfd(0, EFD_CLOEXEC);
@@ -165,14 +165,14 @@ static int sim_open(struct vql_dev *d, const char *args, struct vql_error *e)
         s->link_up = true;
         s->random = 1;
         init_lock(s);
-        err = sim_args_parse(d->address, args, &s->args, e);
+        err = vql_sim_args_parse(d->address, args, &s->args, e);
         if (!err)
                 err = open_parts(s, e);
         if (err < 0)
                 goto fail;
         fill_caps(&s->args, &s->caps);
         for (uint16_t q = 0; q < s->caps.queues; q++)
-                sim_queue_init(&s->queue[q], q);
+                vql_sim_queue_init(&s->queue[q], q);
         to_initial_state(s);
         d->priv = s;
         err = start_thread(s);
@@ -190,11 +190,11 @@ static void sim_close(struct vql_dev *d)
 {
         struct sim *s = d->priv;
 
-        sim_lock(s);
+        vql_sim_lock(s);
         to_initial_state(s);
         s->life = SIM_CLOSING;
-        sim_unlock(s);
-        sim_wake(s);
+        vql_sim_unlock(s);
+        vql_sim_wake(s);
         pthread_join(s->thread, NULL);
         destroy(s);
         d->priv = NULL;
@@ -212,11 +212,11 @@ static int sim_reset(struct vql_dev *d, struct vql_error *e)
         struct sim *s = d->priv;
         int err;
 
-        sim_lock(s);
-        err = s->health == SIM_GONE ? sim_check_health(s, e) : 0;
+        vql_sim_lock(s);
+        err = s->health == SIM_GONE ? vql_sim_check_health(s, e) : 0;
         if (!err)
                 to_initial_state(s);
-        sim_unlock(s);
+        vql_sim_unlock(s);
         return err;
 }
 
@@ -230,14 +230,14 @@ static int sim_negotiate(struct vql_dev *d, uint64_t features, struct vql_error 
                                 "%s: features %#llx, expected VERSION_1 and others of %#llx",
                                 d->address, (unsigned long long)features,
                                 (unsigned long long)s->caps.features);
-        sim_lock(s);
-        err = sim_check_health(s, e);
+        vql_sim_lock(s);
+        err = vql_sim_check_health(s, e);
         if (!err) {
                 s->features = features;
                 s->life = SIM_READY;
-                sim_filter_reset(s);
+                vql_sim_filter_reset(s);
         }
-        sim_unlock(s);
+        vql_sim_unlock(s);
         return err;
 }
 
@@ -246,8 +246,8 @@ static int sim_start(struct vql_dev *d, struct vql_error *e)
         struct sim *s = d->priv;
         int err;
 
-        sim_lock(s);
-        err = sim_check_health(s, e);
+        vql_sim_lock(s);
+        err = vql_sim_check_health(s, e);
         if (!err && s->args.knob[VQL_SIM_KNOB_refuse_start])
                 err = vql_fail(e, EIO, "%s: the device does not start", d->address);
         for (uint16_t q = 0; !err && q < s->caps.queues; q++)
@@ -255,8 +255,8 @@ static int sim_start(struct vql_dev *d, struct vql_error *e)
                         s->queue[q].state = SIM_QUEUE_RUNNING;
         if (!err)
                 s->life = SIM_RUN;
-        sim_unlock(s);
-        sim_wake(s);
+        vql_sim_unlock(s);
+        vql_sim_wake(s);
         return err;
 }
 
@@ -269,17 +269,17 @@ static int sim_dma_update(struct vql_dev *d, const struct vql_map *del, size_t n
         const struct sim_memory_change change = { del, add, n_del, n_add, s->caps.map_limit };
         int err;
 
-        sim_lock(s);
-        err = sim_memory_update(&s->mem, &change, e);
+        vql_sim_lock(s);
+        err = vql_sim_memory_update(&s->mem, &change, e);
         /* Whoever takes a ring away from a running queue stops it. */
         for (uint16_t q = 0; !err && q < s->caps.queues; q++) {
                 struct sim_queue *queue = &s->queue[q];
 
                 if ((queue->state == SIM_QUEUE_RUNNING || queue->state == SIM_QUEUE_STARTED) &&
-                    !sim_ring_is_mapped(&queue->ring))
-                        sim_queue_fail(s, queue);
+                    !vql_sim_ring_is_mapped(&queue->ring))
+                        vql_sim_queue_fail(s, queue);
         }
-        sim_unlock(s);
+        vql_sim_unlock(s);
         return err;
 }
 
@@ -289,9 +289,9 @@ static int sim_log_set(struct vql_dev *d, const struct vql_dev_log *log, struct 
 
         if (!(s->caps.flags & VQL_DEV_LOG))
                 return vql_fail(e, ENOTSUP, "%s: keeps no log", d->address);
-        sim_lock(s);
+        vql_sim_lock(s);
         s->mem.log = log ? *log : (struct vql_dev_log){ 0 };
-        sim_unlock(s);
+        vql_sim_unlock(s);
         return 0;
 }
 
@@ -302,8 +302,8 @@ static int sim_log_sync(struct vql_dev *d)
 
         if (!(s->caps.flags & VQL_DEV_LOG))
                 return -ENOTSUP;
-        sim_lock(s);
-        sim_unlock(s);
+        vql_sim_lock(s);
+        vql_sim_unlock(s);
         return 0;
 }
 
@@ -342,12 +342,12 @@ void vql_sim_set(struct vql_dev *d, enum vql_sim_knob knob, int32_t value)
 {
         struct sim *s = d->priv;
 
-        sim_lock(s);
+        vql_sim_lock(s);
         s->args.knob[knob] = value;
         s->moved = s->interrupts = 0;
         for (uint16_t q = 0; q < s->caps.queues; q++)
                 s->queue[q].moved = 0;
-        sim_unlock(s);
+        vql_sim_unlock(s);
 }
 
 void vql_sim_link(struct vql_dev *d, bool up)
@@ -355,31 +355,31 @@ void vql_sim_link(struct vql_dev *d, bool up)
         struct sim *s = d->priv;
         const uint64_t one = 1;
 
-        sim_lock(s);
+        vql_sim_lock(s);
         s->link_up = up;
-        sim_event_raise(s, VQL_EVENT_CONFIG, VQL_NO_QUEUE);
+        vql_sim_event_raise(s, VQL_EVENT_CONFIG, VQL_NO_QUEUE);
         /* An eventfd that is full is readable, too. */
         if (s->config_fd >= 0 && write(s->config_fd, &one, sizeof(one)) < 0 && errno != EAGAIN)
                 vql_log(d->log, LOG_WARNING, "%s: interrupt: %s", d->address, strerror(errno));
-        sim_unlock(s);
+        vql_sim_unlock(s);
 }
 
 void vql_sim_want_back(struct vql_dev *d)
 {
         struct sim *s = d->priv;
 
-        sim_lock(s);
-        sim_event_raise(s, VQL_EVENT_REMOVE, VQL_NO_QUEUE);
-        sim_unlock(s);
+        vql_sim_lock(s);
+        vql_sim_event_raise(s, VQL_EVENT_REMOVE, VQL_NO_QUEUE);
+        vql_sim_unlock(s);
 }
 
 static void turn_bad(struct vql_dev *d, enum sim_health health)
 {
         struct sim *s = d->priv;
 
-        sim_lock(s);
-        sim_turn_bad(s, health);
-        sim_unlock(s);
+        vql_sim_lock(s);
+        vql_sim_turn_bad(s, health);
+        vql_sim_unlock(s);
 }
 
 void vql_sim_break(struct vql_dev *d)
@@ -408,17 +408,17 @@ const struct vql_driver vql_driver_sim = {
                 .reset = sim_reset,
                 .negotiate = sim_negotiate,
                 .start = sim_start,
-                .suspend = sim_suspend,
+                .suspend = vql_sim_suspend,
                 .dma_update = sim_dma_update,
-                .vq_start = sim_vq_start,
-                .vq_stop = sim_vq_stop,
-                .vq_kick = sim_vq_kick,
-                .vq_irq = sim_vq_irq,
-                .cfg_read = sim_cfg_read,
-                .ctrl = sim_ctrl,
+                .vq_start = vql_sim_vq_start,
+                .vq_stop = vql_sim_vq_stop,
+                .vq_kick = vql_sim_vq_kick,
+                .vq_irq = vql_sim_vq_irq,
+                .cfg_read = vql_sim_cfg_read,
+                .ctrl = vql_sim_ctrl,
                 .log_set = sim_log_set,
                 .log_sync = sim_log_sync,
-                .events = sim_events,
+                .events = vql_sim_events,
                 .stat_names = sim_stat_names,
                 .stats = sim_stats,
         },

@@ -170,8 +170,8 @@ static void choose_mac(const char *address, uint8_t ret_mac[SIM_MAC_BYTES])
                 ret_mac[i] = (uint8_t)(hash >> 8 * (i - 2));
 }
 
-int sim_args_parse(const char *address, const char *text, struct sim_args *ret_args,
-                   struct vql_error *e)
+int vql_sim_args_parse(const char *address, const char *text, struct sim_args *ret_args,
+                       struct vql_error *e)
 {
         struct sim_args a = { .pairs = 1, .size = DEFAULT_SIZE, .mtu = DEFAULT_MTU };
         char *copy = strdup(text ? text : ""), *rest = NULL;

@@ -25,7 +25,7 @@ static uint32_t get_le32(const uint8_t *p)
 }
 
 /* virtio 1.2, 5.1.6.5: one pair, its own address, all else refused. */
-void sim_filter_reset(struct sim *s)
+void vql_sim_filter_reset(struct sim *s)
 {
         s->filter = (struct sim_filter){ .pairs = vql_has(s->features, VIRTIO_NET_F_MQ)
                                                           ? 1
@@ -77,7 +77,7 @@ static bool vlan_passes(const struct sim *s, const uint8_t *packet, size_t n)
         return vql_has(s->filter.vlans[vlan / 8], vlan % 8);
 }
 
-bool sim_filter_passes(const struct sim *s, const uint8_t *packet, size_t n)
+bool vql_sim_filter_passes(const struct sim *s, const uint8_t *packet, size_t n)
 {
         if (n < FRAME_MIN)
                 return false;
@@ -197,8 +197,8 @@ static int execute(struct sim *s, const struct command *c)
         return -EIO;
 }
 
-int sim_ctrl(struct vql_dev *d, uint8_t cls, uint8_t command, const void *data, uint32_t n,
-             struct vql_error *e)
+int vql_sim_ctrl(struct vql_dev *d, uint8_t cls, uint8_t command, const void *data, uint32_t n,
+                 struct vql_error *e)
 {
         const struct command c = { cls, command, data, n };
         struct sim *s = d->priv;
@@ -206,23 +206,23 @@ int sim_ctrl(struct vql_dev *d, uint8_t cls, uint8_t command, const void *data, 
 
         if (!(s->caps.flags & VQL_DEV_CTRL))
                 return vql_fail(e, ENOTSUP, "%s: no control commands", d->address);
-        sim_lock(s);
-        err = sim_check_health(s, e);
+        vql_sim_lock(s);
+        err = vql_sim_check_health(s, e);
         if (!err) {
                 err = execute(s, &c);
                 if (err < 0)
                         vql_fail(e, EIO, "%s: refuses command %u of class %u with %u bytes",
                                  d->address, command, cls, n);
         }
-        sim_unlock(s);
+        vql_sim_unlock(s);
         /* Queues of pairs that were just turned on have packets to look for. */
-        sim_wake(s);
+        vql_sim_wake(s);
         return err;
 }
 
 /* ---- configuration ---- */
 
-int sim_cfg_read(struct vql_dev *d, uint32_t offset, void *ret_bytes, uint32_t n)
+int vql_sim_cfg_read(struct vql_dev *d, uint32_t offset, void *ret_bytes, uint32_t n)
 {
         struct sim *s = d->priv;
         struct virtio_net_config config = { 0 };
@@ -230,13 +230,13 @@ int sim_cfg_read(struct vql_dev *d, uint32_t offset, void *ret_bytes, uint32_t n
 
         if (offset > sizeof(config) || n > sizeof(config) - offset)
                 return -EINVAL;
-        sim_lock(s);
+        vql_sim_lock(s);
         err = s->health == SIM_GONE ? -ENODEV : 0;
         memcpy(config.mac, s->filter.mac, SIM_MAC_BYTES);
         config.status = s->link_up ? VIRTIO_NET_S_LINK_UP : 0;
         config.max_virtqueue_pairs = s->args.pairs;
         config.mtu = s->args.mtu;
-        sim_unlock(s);
+        vql_sim_unlock(s);
         if (!err)
                 memcpy(ret_bytes, (const uint8_t *)&config + offset, n);
         return err;

@@ -14,7 +14,7 @@ static bool is_pending(const struct sim *s, const struct vql_event *event)
 }
 
 /* News that nobody has fetched yet need no repetition. */
-void sim_event_raise(struct sim *s, enum vql_event_kind kind, uint16_t queue)
+void vql_sim_event_raise(struct sim *s, enum vql_event_kind kind, uint16_t queue)
 {
         const struct vql_event event = { kind, queue };
         const uint64_t one = 1;
@@ -27,12 +27,12 @@ void sim_event_raise(struct sim *s, enum vql_event_kind kind, uint16_t queue)
                 s->n_events--;
 }
 
-size_t sim_events(struct vql_dev *d, struct vql_event *ret_events, size_t n)
+size_t vql_sim_events(struct vql_dev *d, struct vql_event *ret_events, size_t n)
 {
         struct sim *s = d->priv;
         uint64_t count;
 
-        sim_lock(s);
+        vql_sim_lock(s);
         if (n >= s->n_events) {
                 n = s->n_events;
                 if (read(d->event_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
@@ -41,20 +41,21 @@ size_t sim_events(struct vql_dev *d, struct vql_event *ret_events, size_t n)
         memcpy(ret_events, s->event, n * sizeof(*ret_events));
         s->n_events -= n;
         memmove(s->event, s->event + n, s->n_events * sizeof(*ret_events));
-        sim_unlock(s);
+        vql_sim_unlock(s);
         return n;
 }
 
 /* Nothing moves any more; a device that is gone does not come back. */
-void sim_turn_bad(struct sim *s, enum sim_health health)
+void vql_sim_turn_bad(struct sim *s, enum sim_health health)
 {
         if (s->health >= health)
                 return;
         s->health = health;
-        sim_event_raise(s, health == SIM_GONE ? VQL_EVENT_GONE : VQL_EVENT_BROKEN, VQL_NO_QUEUE);
+        vql_sim_event_raise(s, health == SIM_GONE ? VQL_EVENT_GONE : VQL_EVENT_BROKEN,
+                            VQL_NO_QUEUE);
 }
 
-int sim_check_health(const struct sim *s, struct vql_error *e)
+int vql_sim_check_health(const struct sim *s, struct vql_error *e)
 {
         if (s->health == SIM_GONE)
                 return vql_fail(e, ENODEV, "%s: the device is gone", s->dev->address);

@@ -46,8 +46,8 @@ struct sim_args {
 };
 
 /* -EINVAL: unknown, out of range, not a number. */
-int sim_args_parse(const char *address, const char *text, struct sim_args *ret_args,
-                   struct vql_error *e);
+int vql_sim_args_parse(const char *address, const char *text, struct sim_args *ret_args,
+                       struct vql_error *e);
 
 /* ---- what packets come in from and go out to (sim_wire.c) ---- */
 
@@ -59,10 +59,10 @@ struct sim_wire {
 };
 
 /* Open the wires of all pairs, which are closed (-1).  -EINVAL, -errno. */
-int sim_wires_open(const struct sim_args *args, struct sim_wire *wire, struct vql_error *e);
-void sim_wires_close(struct sim_wire *wire, uint16_t pairs);
-bool sim_wire_send(const struct sim_wire *w, const void *packet, size_t n); /* false: lost */
-bool sim_wire_receive(struct sim_wire *w); /* into `packet` and `pending`; false: nothing */
+int vql_sim_wires_open(const struct sim_args *args, struct sim_wire *wire, struct vql_error *e);
+void vql_sim_wires_close(struct sim_wire *wire, uint16_t pairs);
+bool vql_sim_wire_send(const struct sim_wire *w, const void *packet, size_t n); /* false: lost */
+bool vql_sim_wire_receive(struct sim_wire *w); /* into `packet` and `pending`; false: nothing */
 
 /* ---- the device ---- */
 
@@ -140,58 +140,58 @@ static inline void sim_count(struct sim_queue *q, enum sim_stat which, uint64_t 
         atomic_fetch_add_explicit(&q->stat[which], n, memory_order_relaxed);
 }
 
-/* ---- the thread and the lock (sim_thread.c) ---- */
+/* ---- the thread and the lock (vql_sim_thread.c) ---- */
 
-void sim_lock(struct sim *s);
-void sim_unlock(struct sim *s);
-void sim_wake(struct sim *s);
-void *sim_thread(void *sim);
+void vql_sim_lock(struct sim *s);
+void vql_sim_unlock(struct sim *s);
+void vql_sim_wake(struct sim *s);
+void *vql_sim_thread(void *sim);
 /* Give the lock up for so long; the queues go on meanwhile. */
-void sim_wait(struct sim *s, uint32_t ms);
+void vql_sim_wait(struct sim *s, uint32_t ms);
 
 /* ---- news (sim_event.c) ---- */
 
-void sim_event_raise(struct sim *s, enum vql_event_kind kind, uint16_t queue);
-void sim_turn_bad(struct sim *s, enum sim_health health);
+void vql_sim_event_raise(struct sim *s, enum vql_event_kind kind, uint16_t queue);
+void vql_sim_turn_bad(struct sim *s, enum sim_health health);
 /* -EIO, -ENODEV: the device does nothing any more. */
-int sim_check_health(const struct sim *s, struct vql_error *e);
-size_t sim_events(struct vql_dev *d, struct vql_event *ret_events, size_t n);
+int vql_sim_check_health(const struct sim *s, struct vql_error *e);
+size_t vql_sim_events(struct vql_dev *d, struct vql_event *ret_events, size_t n);
 
 /* ---- queues (sim_queue.c) ---- */
 
-void sim_queue_init(struct sim_queue *q, uint16_t index);
+void vql_sim_queue_init(struct sim_queue *q, uint16_t index);
 /* Quiet, with all that it had taken given back; not counting as started any more if `fresh`. */
-void sim_queue_quiet(struct sim_queue *q, enum sim_queue_state then);
+void vql_sim_queue_quiet(struct sim_queue *q, enum sim_queue_state then);
 /* One burst; false: there is nothing to do before the next kick or packet. */
-bool sim_queue_work(struct sim *s, struct sim_queue *q);
+bool vql_sim_queue_work(struct sim *s, struct sim_queue *q);
 /* Its ring is out of order: it does nothing any more until it is stopped. */
-void sim_queue_fail(struct sim *s, struct sim_queue *q);
+void vql_sim_queue_fail(struct sim *s, struct sim_queue *q);
 /* Interrupt the driver if it wants that. */
-void sim_queue_signal(struct sim *s, struct sim_queue *q);
-int sim_vq_start(struct vql_dev *d, uint16_t q, const struct vql_dev_ring *ring,
-                 const struct vql_position *at, struct vql_error *e);
-int sim_vq_stop(struct vql_dev *d, uint16_t q, uint32_t timeout_ms, struct vql_stop *ret_stop,
-                struct vql_error *e);
-int sim_suspend(struct vql_dev *d, uint32_t timeout_ms, struct vql_stop *ret_stops,
-                struct vql_error *e);
-void sim_vq_kick(struct vql_dev *d, uint16_t q);
-int sim_vq_irq(struct vql_dev *d, uint16_t q, int fd, struct vql_error *e);
+void vql_sim_queue_signal(struct sim *s, struct sim_queue *q);
+int vql_sim_vq_start(struct vql_dev *d, uint16_t q, const struct vql_dev_ring *ring,
+                     const struct vql_position *at, struct vql_error *e);
+int vql_sim_vq_stop(struct vql_dev *d, uint16_t q, uint32_t timeout_ms, struct vql_stop *ret_stop,
+                    struct vql_error *e);
+int vql_sim_suspend(struct vql_dev *d, uint32_t timeout_ms, struct vql_stop *ret_stops,
+                    struct vql_error *e);
+void vql_sim_vq_kick(struct vql_dev *d, uint16_t q);
+int vql_sim_vq_irq(struct vql_dev *d, uint16_t q, int fd, struct vql_error *e);
 
 /* ---- packets (sim_transfer.c) ---- */
 
 /* Move up to a burst; the number of buffers moved, or -errno: the ring is impossible. */
-int sim_transmit(struct sim *s, struct sim_queue *q, unsigned int most);
-int sim_receive(struct sim *s, struct sim_queue *q);
+int vql_sim_transmit(struct sim *s, struct sim_queue *q, unsigned int most);
+int vql_sim_receive(struct sim *s, struct sim_queue *q);
 /* Send the packet of the next buffer and say nothing about it; false: there is none. */
-bool sim_transmit_untold(struct sim *s, struct sim_queue *q);
+bool vql_sim_transmit_untold(struct sim *s, struct sim_queue *q);
 
 /* ---- control commands and configuration (sim_control.c) ---- */
 
-void sim_filter_reset(struct sim *s);
+void vql_sim_filter_reset(struct sim *s);
 /* Is a packet that came in for the driver? */
-bool sim_filter_passes(const struct sim *s, const uint8_t *packet, size_t n);
-int sim_ctrl(struct vql_dev *d, uint8_t cls, uint8_t command, const void *data, uint32_t n,
-             struct vql_error *e);
-int sim_cfg_read(struct vql_dev *d, uint32_t offset, void *ret_bytes, uint32_t n);
+bool vql_sim_filter_passes(const struct sim *s, const uint8_t *packet, size_t n);
+int vql_sim_ctrl(struct vql_dev *d, uint8_t cls, uint8_t command, const void *data, uint32_t n,
+                 struct vql_error *e);
+int vql_sim_cfg_read(struct vql_dev *d, uint32_t offset, void *ret_bytes, uint32_t n);
 
 #endif

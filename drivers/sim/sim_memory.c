@@ -8,7 +8,7 @@
 
 enum { LOG_PAGE_SHIFT = 12 };
 
-void sim_memory_clear(struct sim_memory *m)
+void vql_sim_memory_clear(struct sim_memory *m)
 {
         free(m->map);
         *m = (struct sim_memory){ 0 };
@@ -72,7 +72,8 @@ static int fill(struct vql_map *list, size_t *io_n, const struct sim_memory_chan
         return check_apart(list, *io_n, e);
 }
 
-int sim_memory_update(struct sim_memory *m, const struct sim_memory_change *c, struct vql_error *e)
+int vql_sim_memory_update(struct sim_memory *m, const struct sim_memory_change *c,
+                          struct vql_error *e)
 {
         struct vql_map *list = calloc(m->n + c->n_add + 1, sizeof(*list));
         size_t n = m->n;
@@ -110,7 +111,7 @@ static const struct vql_map *find(const struct sim_memory *m, uint64_t iova)
         return NULL;
 }
 
-void *sim_memory_at(const struct sim_memory *m, uint64_t iova, bool write, size_t *io_len)
+void *vql_sim_memory_at(const struct sim_memory *m, uint64_t iova, bool write, size_t *io_len)
 {
         const struct vql_map *map = find(m, iova);
         uint64_t offset;
@@ -123,19 +124,19 @@ void *sim_memory_at(const struct sim_memory *m, uint64_t iova, bool write, size_
         return (uint8_t *)map->va + offset;
 }
 
-void *sim_memory_area(const struct sim_memory *m, uint64_t iova, size_t len, bool write)
+void *vql_sim_memory_area(const struct sim_memory *m, uint64_t iova, size_t len, bool write)
 {
         size_t there = len;
-        void *at = sim_memory_at(m, iova, write, &there);
+        void *at = vql_sim_memory_at(m, iova, write, &there);
 
         return there == len ? at : NULL;
 }
 
-int sim_memory_read(const struct sim_memory *m, uint64_t iova, void *to, size_t len)
+int vql_sim_memory_read(const struct sim_memory *m, uint64_t iova, void *to, size_t len)
 {
         for (size_t done = 0; done < len;) {
                 size_t n = len - done;
-                const void *from = sim_memory_at(m, iova + done, false, &n);
+                const void *from = vql_sim_memory_at(m, iova + done, false, &n);
 
                 if (!from)
                         return -EFAULT;
@@ -157,11 +158,11 @@ static void log_pages(const struct sim_memory *m, uint64_t iova, size_t len)
                                           __ATOMIC_RELAXED);
 }
 
-int sim_memory_write(const struct sim_memory *m, uint64_t iova, const void *from, size_t len)
+int vql_sim_memory_write(const struct sim_memory *m, uint64_t iova, const void *from, size_t len)
 {
         for (size_t done = 0; done < len;) {
                 size_t n = len - done;
-                void *to = sim_memory_at(m, iova + done, true, &n);
+                void *to = vql_sim_memory_at(m, iova + done, true, &n);
 
                 if (!to)
                         return -EFAULT;

@@ -22,7 +22,7 @@ static uint16_t load_flags(const struct sim_ring *r, uint32_t position)
         return __atomic_load_n(&r->packed[slot_of(r, position)].flags, __ATOMIC_ACQUIRE);
 }
 
-bool sim_packed_has(const struct sim_ring *r)
+bool vql_sim_packed_has(const struct sim_ring *r)
 {
         return vql_packed_is_avail(load_flags(r, r->avail), wrap_of(r, r->avail));
 }
@@ -42,8 +42,8 @@ static int read_chain(struct sim_ring *r, struct sim_chain *c, uint32_t most)
 
                 c->id = __atomic_load_n(&v->id, __ATOMIC_RELAXED);
                 if (d.flags & VRING_DESC_F_INDIRECT)
-                        return c->n ? -EBADMSG : sim_chain_add_table(c, r, &d);
-                err = sim_chain_add(c, r, &d);
+                        return c->n ? -EBADMSG : vql_sim_chain_add_table(c, r, &d);
+                err = vql_sim_chain_add(c, r, &d);
                 if (err < 0)
                         return err;
                 if (!(d.flags & VRING_DESC_F_NEXT))
@@ -52,12 +52,12 @@ static int read_chain(struct sim_ring *r, struct sim_chain *c, uint32_t most)
         return -EBADMSG;
 }
 
-int sim_packed_take(struct sim_ring *r, struct sim_chain *c)
+int vql_sim_packed_take(struct sim_ring *r, struct sim_chain *c)
 {
         const uint32_t held = sim_ring_ahead(r, r->avail, r->used);
         int err;
 
-        if (!sim_packed_has(r))
+        if (!vql_sim_packed_has(r))
                 return 0;
         err = read_chain(r, c, r->where.size - held);
         return err < 0 ? err : 1;
@@ -82,9 +82,9 @@ static void show_element(struct sim_ring *r, uint32_t at, const struct sim_chain
 }
 
 /* The driver looks at the first slot: it becomes visible last, and with it all others. */
-void sim_packed_return(struct sim_ring *r, uint16_t n, bool batch)
+void vql_sim_packed_return(struct sim_ring *r, uint16_t n, bool batch)
 {
-        const struct sim_chain *last = sim_ring_taken(r, (uint16_t)(n - 1));
+        const struct sim_chain *last = vql_sim_ring_taken(r, (uint16_t)(n - 1));
         uint32_t at = r->used;
 
         if (batch) {
@@ -93,17 +93,17 @@ void sim_packed_return(struct sim_ring *r, uint16_t n, bool batch)
                 return;
         }
         for (uint16_t i = 0; i < n; i++) {
-                const struct sim_chain *c = sim_ring_taken(r, i);
+                const struct sim_chain *c = vql_sim_ring_taken(r, i);
 
                 write_element(r, at, c);
                 if (i > 0)
                         show_element(r, at, c);
                 at = sim_ring_forward(r, at, c->slots);
         }
-        show_element(r, r->used, sim_ring_taken(r, 0));
+        show_element(r, r->used, vql_sim_ring_taken(r, 0));
 }
 
-void sim_packed_ask_kicks(struct sim_ring *r, bool wanted)
+void vql_sim_packed_ask_kicks(struct sim_ring *r, bool wanted)
 {
         uint16_t flags = wanted ? VRING_PACKED_EVENT_FLAG_ENABLE : VRING_PACKED_EVENT_FLAG_DISABLE;
 
@@ -118,7 +118,7 @@ void sim_packed_ask_kicks(struct sim_ring *r, bool wanted)
         __atomic_store_n(&r->device_event->flags, flags, __ATOMIC_RELEASE);
 }
 
-bool sim_packed_signal_due(const struct sim_ring *r)
+bool vql_sim_packed_signal_due(const struct sim_ring *r)
 {
         const uint16_t flags = __atomic_load_n(&r->driver_event->flags, __ATOMIC_ACQUIRE);
         uint16_t off_wrap;

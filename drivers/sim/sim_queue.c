@@ -5,34 +5,34 @@
 #include "drivers/sim/sim_impl.h"
 #include "virtqueue/features.h"
 
-void sim_queue_init(struct sim_queue *q, uint16_t index)
+void vql_sim_queue_init(struct sim_queue *q, uint16_t index)
 {
         q->state = SIM_QUEUE_FRESH;
         q->index = index;
         q->irq_fd = -1;
 }
 
-void sim_queue_quiet(struct sim_queue *q, enum sim_queue_state then)
+void vql_sim_queue_quiet(struct sim_queue *q, enum sim_queue_state then)
 {
-        sim_ring_close(&q->ring);
+        vql_sim_ring_close(&q->ring);
         q->state = then;
 }
 
-void sim_queue_fail(struct sim *s, struct sim_queue *q)
+void vql_sim_queue_fail(struct sim *s, struct sim_queue *q)
 {
         q->state = SIM_QUEUE_STUCK;
         sim_count(q, SIM_STAT_faults, 1);
-        sim_event_raise(s, VQL_EVENT_QUEUE, q->index);
+        vql_sim_event_raise(s, VQL_EVENT_QUEUE, q->index);
 }
 
 /* ---- interrupts ---- */
 
-void sim_queue_signal(struct sim *s, struct sim_queue *q)
+void vql_sim_queue_signal(struct sim *s, struct sim_queue *q)
 {
         const int32_t lose = s->args.knob[VQL_SIM_KNOB_lose_irq];
         const uint64_t one = 1;
 
-        if (q->irq_fd < 0 || !sim_ring_signal_due(&q->ring))
+        if (q->irq_fd < 0 || !vql_sim_ring_signal_due(&q->ring))
                 return;
         s->interrupts++;
         if (lose && s->interrupts % (uint64_t)lose == 0) {
@@ -44,7 +44,7 @@ void sim_queue_signal(struct sim *s, struct sim_queue *q)
                 sim_count(q, SIM_STAT_interrupts, 1);
 }
 
-int sim_vq_irq(struct vql_dev *d, uint16_t q, int fd, struct vql_error *e)
+int vql_sim_vq_irq(struct vql_dev *d, uint16_t q, int fd, struct vql_error *e)
 {
         struct sim *s = d->priv;
         /* Vector 0 is the configuration's, as on PCI. */
@@ -54,8 +54,8 @@ int sim_vq_irq(struct vql_dev *d, uint16_t q, int fd, struct vql_error *e)
 
         if (q != VQL_IRQ_CONFIG && q >= s->caps.queues)
                 return vql_fail(e, EINVAL, "%s: no queue %u", d->address, q);
-        sim_lock(s);
-        err = s->health == SIM_GONE ? sim_check_health(s, e) : 0;
+        vql_sim_lock(s);
+        err = s->health == SIM_GONE ? vql_sim_check_health(s, e) : 0;
         if (!err && fd >= 0 && vectors && vector >= vectors)
                 err = vql_fail(e, ENOSPC, "%s: interrupt %d, the device has %d", d->address, vector,
                                vectors);
@@ -63,7 +63,7 @@ int sim_vq_irq(struct vql_dev *d, uint16_t q, int fd, struct vql_error *e)
                 s->config_fd = fd;
         else if (!err)
                 s->queue[q].irq_fd = fd;
-        sim_unlock(s);
+        vql_sim_unlock(s);
         return err;
 }
 
@@ -77,11 +77,11 @@ static void count_moved(struct sim *s, struct sim_queue *q, unsigned int n)
         s->moved += n;
         q->moved += n;
         if (knob[VQL_SIM_KNOB_break_after] && s->moved >= (uint64_t)knob[VQL_SIM_KNOB_break_after])
-                sim_turn_bad(s, SIM_BROKEN);
+                vql_sim_turn_bad(s, SIM_BROKEN);
         if (knob[VQL_SIM_KNOB_gone_after] && s->moved >= (uint64_t)knob[VQL_SIM_KNOB_gone_after])
-                sim_turn_bad(s, SIM_GONE);
+                vql_sim_turn_bad(s, SIM_GONE);
         if (knob[VQL_SIM_KNOB_stuck_after] && q->moved >= (uint64_t)knob[VQL_SIM_KNOB_stuck_after])
-                sim_queue_fail(s, q);
+                vql_sim_queue_fail(s, q);
 }
 
 static bool transmit_work(struct sim *s, struct sim_queue *q)
@@ -91,48 +91,48 @@ static bool transmit_work(struct sim *s, struct sim_queue *q)
         /* A doorbell is what makes a device look; one that looked anyway would hide a lost one. */
         if (!atomic_exchange_explicit(&q->kicked, false, memory_order_acq_rel))
                 return false;
-        sim_ring_ask_kicks(&q->ring, false);
-        n = sim_transmit(s, q, SIM_BURST);
-        sim_queue_signal(s, q);
+        vql_sim_ring_ask_kicks(&q->ring, false);
+        n = vql_sim_transmit(s, q, SIM_BURST);
+        vql_sim_queue_signal(s, q);
         if (n < 0) {
-                sim_queue_fail(s, q);
+                vql_sim_queue_fail(s, q);
                 return false;
         }
         count_moved(s, q, (unsigned int)n);
         if (q->state != SIM_QUEUE_RUNNING)
                 return false;
         if (!n)
-                sim_ring_ask_kicks(&q->ring, true);
-        if (n || sim_ring_has(&q->ring))
+                vql_sim_ring_ask_kicks(&q->ring, true);
+        if (n || vql_sim_ring_has(&q->ring))
                 atomic_store_explicit(&q->kicked, true, memory_order_release);
         return atomic_load_explicit(&q->kicked, memory_order_acquire);
 }
 
 static bool receive_work(struct sim *s, struct sim_queue *q)
 {
-        int n = sim_receive(s, q);
+        int n = vql_sim_receive(s, q);
 
         atomic_store_explicit(&q->kicked, false, memory_order_release);
-        sim_queue_signal(s, q);
+        vql_sim_queue_signal(s, q);
         if (n < 0) {
-                sim_queue_fail(s, q);
+                vql_sim_queue_fail(s, q);
                 return false;
         }
         count_moved(s, q, (unsigned int)n);
         return n > 0;
 }
 
-bool sim_queue_work(struct sim *s, struct sim_queue *q)
+bool vql_sim_queue_work(struct sim *s, struct sim_queue *q)
 {
         return sim_queue_is_tx(q) ? transmit_work(s, q) : receive_work(s, q);
 }
 
-void sim_vq_kick(struct vql_dev *d, uint16_t q)
+void vql_sim_vq_kick(struct vql_dev *d, uint16_t q)
 {
         struct sim *s = d->priv;
 
         atomic_store_explicit(&s->queue[q].kicked, true, memory_order_release);
-        sim_wake(s);
+        vql_sim_wake(s);
 }
 
 /* ---- start and stop ---- */
@@ -151,7 +151,7 @@ static int check_start(const struct sim *s, const struct sim_queue *q,
                 return vql_fail(e, EINVAL, "a %s ring of %u, expected a %s one of at most %u",
                                 ring->packed ? "packed" : "split", ring->size,
                                 packed ? "packed" : "split", s->caps.queue_size);
-        return sim_check_health(s, e);
+        return vql_sim_check_health(s, e);
 }
 
 static bool is_initial(const struct vql_position *at, bool packed)
@@ -159,8 +159,8 @@ static bool is_initial(const struct vql_position *at, bool packed)
         return !at->avail && !at->used && at->avail_wrap == packed && at->used_wrap == packed;
 }
 
-int sim_vq_start(struct vql_dev *d, uint16_t q, const struct vql_dev_ring *ring,
-                 const struct vql_position *at, struct vql_error *e)
+int vql_sim_vq_start(struct vql_dev *d, uint16_t q, const struct vql_dev_ring *ring,
+                     const struct vql_position *at, struct vql_error *e)
 {
         struct sim *s = d->priv;
         struct sim_queue *queue = &s->queue[q];
@@ -172,22 +172,22 @@ int sim_vq_start(struct vql_dev *d, uint16_t q, const struct vql_dev_ring *ring,
         };
         int err;
 
-        sim_lock(s);
+        vql_sim_lock(s);
         params.event_idx = vql_has(s->features, VIRTIO_RING_F_EVENT_IDX);
         err = check_start(s, queue, ring, e);
         if (!err && !(s->caps.flags & VQL_DEV_SEEK) && !is_initial(at, ring->packed))
                 err = vql_fail(e, ENOTSUP, "queue %u at %u (%u), it can start at the initial place",
                                q, at->used, at->used_wrap);
         if (!err) {
-                err = sim_ring_open(&queue->ring, &params, e);
+                err = vql_sim_ring_open(&queue->ring, &params, e);
                 if (err < 0)
-                        sim_ring_close(&queue->ring);
+                        vql_sim_ring_close(&queue->ring);
         }
         if (!err) {
                 atomic_store(&queue->kicked, false);
                 queue->state = s->life == SIM_RUN ? SIM_QUEUE_RUNNING : SIM_QUEUE_STARTED;
         }
-        sim_unlock(s);
+        vql_sim_unlock(s);
         return err;
 }
 
@@ -199,17 +199,17 @@ static struct vql_stop settle(struct sim *s, struct sim_queue *q)
         struct vql_stop stop = { .stopped = true, .quality = VQL_STOP_EXACT };
 
         if (q->state == SIM_QUEUE_RUNNING && sim_queue_is_tx(q)) {
-                if ((s->caps.flags & VQL_DEV_ORDERLY) && sim_transmit(s, q, q->ring.count) > 0)
-                        sim_queue_signal(s, q);
-                else if (knob[VQL_SIM_KNOB_repeat] && sim_transmit_untold(s, q))
+                if ((s->caps.flags & VQL_DEV_ORDERLY) && vql_sim_transmit(s, q, q->ring.count) > 0)
+                        vql_sim_queue_signal(s, q);
+                else if (knob[VQL_SIM_KNOB_repeat] && vql_sim_transmit_untold(s, q))
                         stop.quality = VQL_STOP_REPEAT;
         }
         if (knob[VQL_SIM_KNOB_shuffle] && q->ring.count)
                 stop.quality = VQL_STOP_UNKNOWN;
-        stop.at = tell ? sim_ring_position(&q->ring) : sim_ring_position_shown(&q->ring);
+        stop.at = tell ? vql_sim_ring_position(&q->ring) : vql_sim_ring_position_shown(&q->ring);
         stop.at.used = (uint16_t)(stop.at.used + knob[VQL_SIM_KNOB_tell_off]);
         stop.at.avail = stop.at.used;
-        sim_queue_quiet(q, SIM_QUEUE_STOPPED);
+        vql_sim_queue_quiet(q, SIM_QUEUE_STOPPED);
         return stop;
 }
 
@@ -220,27 +220,27 @@ static int linger(struct sim *s, uint32_t timeout_ms, struct vql_error *e)
 
         if (!ms)
                 return 0;
-        sim_wait(s, ms < timeout_ms ? ms : timeout_ms);
+        vql_sim_wait(s, ms < timeout_ms ? ms : timeout_ms);
         if (ms <= timeout_ms)
                 return 0;
         return vql_fail(e, ETIMEDOUT, "%s: not stopped within %u ms", s->dev->address, timeout_ms);
 }
 
-int sim_vq_stop(struct vql_dev *d, uint16_t q, uint32_t timeout_ms, struct vql_stop *ret_stop,
-                struct vql_error *e)
+int vql_sim_vq_stop(struct vql_dev *d, uint16_t q, uint32_t timeout_ms, struct vql_stop *ret_stop,
+                    struct vql_error *e)
 {
         struct sim *s = d->priv;
         int err;
 
         if (!(s->caps.flags & VQL_DEV_LIVE))
                 return vql_fail(e, ENOTSUP, "%s: no queue stops by itself", d->address);
-        sim_lock(s);
+        vql_sim_lock(s);
         err = linger(s, timeout_ms, e);
         if (!err)
-                err = sim_check_health(s, e);
+                err = vql_sim_check_health(s, e);
         if (!err)
                 *ret_stop = settle(s, &s->queue[q]);
-        sim_unlock(s);
+        vql_sim_unlock(s);
         return err;
 }
 
@@ -249,24 +249,24 @@ static bool ran(const struct sim_queue *q)
         return q->state == SIM_QUEUE_RUNNING || q->state == SIM_QUEUE_STUCK;
 }
 
-int sim_suspend(struct vql_dev *d, uint32_t timeout_ms, struct vql_stop *ret_stops,
-                struct vql_error *e)
+int vql_sim_suspend(struct vql_dev *d, uint32_t timeout_ms, struct vql_stop *ret_stops,
+                    struct vql_error *e)
 {
         struct sim *s = d->priv;
         int err;
 
-        sim_lock(s);
+        vql_sim_lock(s);
         err = linger(s, timeout_ms, e);
         if (!err)
-                err = sim_check_health(s, e);
+                err = vql_sim_check_health(s, e);
         for (uint16_t q = 0; !err && q < s->caps.queues; q++)
                 ret_stops[q] = ran(&s->queue[q]) ? settle(s, &s->queue[q])
                                                  : (struct vql_stop){ .stopped = false };
         if (!err) {
                 s->life = SIM_HELD;
                 if (!(s->caps.flags & VQL_DEV_HOLD_KEEPS))
-                        sim_filter_reset(s);
+                        vql_sim_filter_reset(s);
         }
-        sim_unlock(s);
+        vql_sim_unlock(s);
         return err;
 }

@@ -23,7 +23,8 @@ static void *area_at(const struct sim_memory *m, const struct vql_dev_ring *w, e
 {
         const bool write = a == VQL_AREA_DEVICE || (w->packed && a == VQL_AREA_DESC);
 
-        return sim_memory_area(m, area_iova(w, a), vql_area_bytes(a, w->size, w->packed), write);
+        return vql_sim_memory_area(m, area_iova(w, a), vql_area_bytes(a, w->size, w->packed),
+                                   write);
 }
 
 static int find_areas(struct sim_ring *r, struct vql_error *e)
@@ -47,7 +48,7 @@ static int find_areas(struct sim_ring *r, struct vql_error *e)
 
 static int check_start(const struct sim_ring *r, const struct vql_position *at, struct vql_error *e)
 {
-        const struct vql_position shown = sim_ring_position_shown(r);
+        const struct vql_position shown = vql_sim_ring_position_shown(r);
 
         if (at->avail != at->used || at->avail_wrap != at->used_wrap)
                 return vql_fail(e, EINVAL, "start at avail %u and used %u, expected one position",
@@ -61,7 +62,7 @@ static int check_start(const struct sim_ring *r, const struct vql_position *at, 
         return 0;
 }
 
-int sim_ring_open(struct sim_ring *r, const struct sim_ring_params *p, struct vql_error *e)
+int vql_sim_ring_open(struct sim_ring *r, const struct sim_ring_params *p, struct vql_error *e)
 {
         const uint16_t size = p->where->size;
         int err = vql_ring_size_check(size, p->where->packed, e);
@@ -85,7 +86,7 @@ int sim_ring_open(struct sim_ring *r, const struct sim_ring_params *p, struct vq
         return r->chain ? 0 : vql_fail(e, ENOMEM, "out of memory for a ring of %u", size);
 }
 
-void sim_ring_close(struct sim_ring *r)
+void vql_sim_ring_close(struct sim_ring *r)
 {
         for (unsigned int i = 0; r->chain && i < r->where.size; i++)
                 free(r->chain[i].seg);
@@ -93,7 +94,7 @@ void sim_ring_close(struct sim_ring *r)
         *r = (struct sim_ring){ 0 };
 }
 
-bool sim_ring_is_mapped(const struct sim_ring *r)
+bool vql_sim_ring_is_mapped(const struct sim_ring *r)
 {
         return area_at(r->mem, &r->where, VQL_AREA_DESC) == (void *)r->desc &&
                area_at(r->mem, &r->where, VQL_AREA_DRIVER) == (void *)r->avail_ring &&
@@ -102,7 +103,7 @@ bool sim_ring_is_mapped(const struct sim_ring *r)
 
 /* ---- buffers ---- */
 
-int sim_chain_add(struct sim_chain *c, const struct sim_ring *r, const struct sim_desc *d)
+int vql_sim_chain_add(struct sim_chain *c, const struct sim_ring *r, const struct sim_desc *d)
 {
         if (!!(d->flags & VRING_DESC_F_WRITE) != r->fills || c->n >= VQL_QUEUE_MAX_SIZE)
                 return -EBADMSG;
@@ -129,7 +130,7 @@ static int read_entry(const struct sim_ring *r, uint64_t table, uint32_t i,
                 struct vring_packed_desc packed;
         } d;
 
-        if (sim_memory_read(r->mem, table + i * sizeof(d), &d, sizeof(d)) < 0)
+        if (vql_sim_memory_read(r->mem, table + i * sizeof(d), &d, sizeof(d)) < 0)
                 return -EBADMSG;
         if (r->where.packed)
                 *ret_desc = (struct sim_desc){ d.packed.addr, d.packed.len, d.packed.flags, 0 };
@@ -140,7 +141,7 @@ static int read_entry(const struct sim_ring *r, uint64_t table, uint32_t i,
 }
 
 /* virtio 1.2, 2.7.5.3 and 2.8.7: packed tables are read in order, split ones by `next`. */
-int sim_chain_add_table(struct sim_chain *c, const struct sim_ring *r, const struct sim_desc *d)
+int vql_sim_chain_add_table(struct sim_chain *c, const struct sim_ring *r, const struct sim_desc *d)
 {
         const uint32_t n = d->len / sizeof(struct vring_desc);
         uint32_t at = 0;
@@ -154,7 +155,7 @@ int sim_chain_add_table(struct sim_chain *c, const struct sim_ring *r, const str
                 if (!err && (entry.flags & VRING_DESC_F_INDIRECT))
                         err = -EBADMSG;
                 if (!err)
-                        err = sim_chain_add(c, r, &entry);
+                        err = vql_sim_chain_add(c, r, &entry);
                 if (err < 0)
                         return err;
                 if (!r->where.packed && !(entry.flags & VRING_DESC_F_NEXT))
@@ -166,24 +167,24 @@ int sim_chain_add_table(struct sim_chain *c, const struct sim_ring *r, const str
         return r->where.packed ? 0 : -EBADMSG;
 }
 
-struct sim_chain *sim_ring_taken(struct sim_ring *r, uint16_t i)
+struct sim_chain *vql_sim_ring_taken(struct sim_ring *r, uint16_t i)
 {
         return &r->chain[(r->head + i) % r->where.size];
 }
 
-int sim_ring_take(struct sim_ring *r)
+int vql_sim_ring_take(struct sim_ring *r)
 {
         struct sim_chain *c;
         int rc;
 
         /* More buffers than the ring has slots are more than a driver can have offered. */
         if (r->count == r->where.size)
-                return sim_ring_has(r) ? -EBADMSG : 0;
-        c = sim_ring_taken(r, r->count);
+                return vql_sim_ring_has(r) ? -EBADMSG : 0;
+        c = vql_sim_ring_taken(r, r->count);
         c->n = 0;
         c->bytes = 0;
         c->written = 0;
-        rc = r->where.packed ? sim_packed_take(r, c) : sim_split_take(r, c);
+        rc = r->where.packed ? vql_sim_packed_take(r, c) : vql_sim_split_take(r, c);
         if (rc > 0) {
                 r->avail = sim_ring_forward(r, r->avail, c->slots);
                 r->count++;
@@ -198,50 +199,50 @@ static void give_back(struct sim_ring *r, uint16_t n, bool batch)
         if (!n)
                 return;
         for (uint16_t i = 0; i < n; i++)
-                slots += sim_ring_taken(r, i)->slots;
+                slots += vql_sim_ring_taken(r, i)->slots;
         if (r->where.packed)
-                sim_packed_return(r, n, batch);
+                vql_sim_packed_return(r, n, batch);
         else
-                sim_split_return(r, n, batch);
+                vql_sim_split_return(r, n, batch);
         r->used = sim_ring_forward(r, r->used, slots);
         r->unsignalled += slots;
         r->head = (uint16_t)((r->head + n) % r->where.size);
         r->count = (uint16_t)(r->count - n);
 }
 
-void sim_ring_return(struct sim_ring *r, uint16_t n)
+void vql_sim_ring_return(struct sim_ring *r, uint16_t n)
 {
         give_back(r, n, false);
 }
 
-void sim_ring_return_batch(struct sim_ring *r, uint16_t n)
+void vql_sim_ring_return_batch(struct sim_ring *r, uint16_t n)
 {
         give_back(r, n, true);
 }
 
-bool sim_ring_has(const struct sim_ring *r)
+bool vql_sim_ring_has(const struct sim_ring *r)
 {
-        return r->where.packed ? sim_packed_has(r) : sim_split_has(r);
+        return r->where.packed ? vql_sim_packed_has(r) : vql_sim_split_has(r);
 }
 
-bool sim_ring_holds_all(const struct sim_ring *r)
+bool vql_sim_ring_holds_all(const struct sim_ring *r)
 {
         return sim_ring_ahead(r, r->avail, r->used) == r->where.size;
 }
 
 /* ---- notifications ---- */
 
-void sim_ring_ask_kicks(struct sim_ring *r, bool wanted)
+void vql_sim_ring_ask_kicks(struct sim_ring *r, bool wanted)
 {
         if (r->where.packed)
-                sim_packed_ask_kicks(r, wanted);
+                vql_sim_packed_ask_kicks(r, wanted);
         else
-                sim_split_ask_kicks(r, wanted);
+                vql_sim_split_ask_kicks(r, wanted);
         /* Pairs with the driver's fence between showing a buffer and reading our wish. */
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
-bool sim_ring_signal_due(struct sim_ring *r)
+bool vql_sim_ring_signal_due(struct sim_ring *r)
 {
         bool due;
 
@@ -249,7 +250,7 @@ bool sim_ring_signal_due(struct sim_ring *r)
                 return false;
         /* Pairs with the driver's fence between its wish and its last look at the ring. */
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
-        due = r->where.packed ? sim_packed_signal_due(r) : sim_split_signal_due(r);
+        due = r->where.packed ? vql_sim_packed_signal_due(r) : vql_sim_split_signal_due(r);
         r->unsignalled = 0;
         r->signalled = true;
         return due;
@@ -257,7 +258,7 @@ bool sim_ring_signal_due(struct sim_ring *r)
 
 /* ---- positions ---- */
 
-struct vql_position sim_ring_position(const struct sim_ring *r)
+struct vql_position vql_sim_ring_position(const struct sim_ring *r)
 {
         const uint16_t size = r->where.size;
         const uint8_t wrap = r->where.packed && r->used < size;
@@ -266,12 +267,12 @@ struct vql_position sim_ring_position(const struct sim_ring *r)
         return (struct vql_position){ at, at, wrap, wrap };
 }
 
-struct vql_position sim_ring_position_shown(const struct sim_ring *r)
+struct vql_position vql_sim_ring_position_shown(const struct sim_ring *r)
 {
         uint16_t at;
 
-        if (r->where.packed || !sim_ring_is_mapped(r))
-                return sim_ring_position(r);
+        if (r->where.packed || !vql_sim_ring_is_mapped(r))
+                return vql_sim_ring_position(r);
         at = __atomic_load_n(&r->used_ring->idx, __ATOMIC_ACQUIRE);
         return (struct vql_position){ .avail = at, .used = at };
 }

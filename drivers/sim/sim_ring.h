@@ -69,31 +69,31 @@ struct sim_ring_params {
 };
 
 /* -EINVAL: not mapped, misaligned, or a split ring whose used index is elsewhere; -ENOMEM. */
-int sim_ring_open(struct sim_ring *r, const struct sim_ring_params *p, struct vql_error *e);
-void sim_ring_close(struct sim_ring *r);
+int vql_sim_ring_open(struct sim_ring *r, const struct sim_ring_params *p, struct vql_error *e);
+void vql_sim_ring_close(struct sim_ring *r);
 /* Is it still where it was, after a change of maps? */
-bool sim_ring_is_mapped(const struct sim_ring *r);
+bool vql_sim_ring_is_mapped(const struct sim_ring *r);
 
 /* Take a further buffer: 1, 0 there is none, -EBADMSG the ring is impossible. */
-int sim_ring_take(struct sim_ring *r);
+int vql_sim_ring_take(struct sim_ring *r);
 /* Buffer i of those taken. */
-struct sim_chain *sim_ring_taken(struct sim_ring *r, uint16_t i);
+struct sim_chain *vql_sim_ring_taken(struct sim_ring *r, uint16_t i);
 /* The oldest `n` of those taken go back to the driver, which sees them all at once. */
-void sim_ring_return(struct sim_ring *r, uint16_t n);
+void vql_sim_ring_return(struct sim_ring *r, uint16_t n);
 /* The same, with one used element that speaks for all of them (IN_ORDER). */
-void sim_ring_return_batch(struct sim_ring *r, uint16_t n);
-bool sim_ring_has(const struct sim_ring *r);
+void vql_sim_ring_return_batch(struct sim_ring *r, uint16_t n);
+bool vql_sim_ring_has(const struct sim_ring *r);
 /* Are all the slots that the ring has among the buffers taken? */
-bool sim_ring_holds_all(const struct sim_ring *r);
+bool vql_sim_ring_holds_all(const struct sim_ring *r);
 
 /* Ask for kicks, or for none.  After asking, look again: what came before was not kicked for. */
-void sim_ring_ask_kicks(struct sim_ring *r, bool wanted);
+void vql_sim_ring_ask_kicks(struct sim_ring *r, bool wanted);
 /* Does the driver want to be interrupted for what was returned since it last was? */
-bool sim_ring_signal_due(struct sim_ring *r);
+bool vql_sim_ring_signal_due(struct sim_ring *r);
 /* All that was returned, and nothing else, lies before this. */
-struct vql_position sim_ring_position(const struct sim_ring *r);
+struct vql_position vql_sim_ring_position(const struct sim_ring *r);
 /* The same as a split ring's memory has it; packed rings and lost memory do not show it. */
-struct vql_position sim_ring_position_shown(const struct sim_ring *r);
+struct vql_position vql_sim_ring_position_shown(const struct sim_ring *r);
 
 /* ---- what the formats have in common (sim_ring.c), for sim_split.c and sim_packed.c ---- */
 
@@ -114,20 +114,21 @@ static inline uint32_t sim_ring_forward(const struct sim_ring *r, uint32_t from,
 }
 
 /* -EBADMSG: for the wrong direction, too long; -ENOMEM. */
-int sim_chain_add(struct sim_chain *c, const struct sim_ring *r, const struct sim_desc *d);
+int vql_sim_chain_add(struct sim_chain *c, const struct sim_ring *r, const struct sim_desc *d);
 /* The buffers that an indirect table names.  -EBADMSG, -ENOMEM. */
-int sim_chain_add_table(struct sim_chain *c, const struct sim_ring *r, const struct sim_desc *d);
+int vql_sim_chain_add_table(struct sim_chain *c, const struct sim_ring *r,
+                            const struct sim_desc *d);
 
-int sim_split_take(struct sim_ring *r, struct sim_chain *c);
-void sim_split_return(struct sim_ring *r, uint16_t n, bool batch);
-bool sim_split_has(const struct sim_ring *r);
-void sim_split_ask_kicks(struct sim_ring *r, bool wanted);
-bool sim_split_signal_due(const struct sim_ring *r);
+int vql_sim_split_take(struct sim_ring *r, struct sim_chain *c);
+void vql_sim_split_return(struct sim_ring *r, uint16_t n, bool batch);
+bool vql_sim_split_has(const struct sim_ring *r);
+void vql_sim_split_ask_kicks(struct sim_ring *r, bool wanted);
+bool vql_sim_split_signal_due(const struct sim_ring *r);
 
-int sim_packed_take(struct sim_ring *r, struct sim_chain *c);
-void sim_packed_return(struct sim_ring *r, uint16_t n, bool batch);
-bool sim_packed_has(const struct sim_ring *r);
-void sim_packed_ask_kicks(struct sim_ring *r, bool wanted);
-bool sim_packed_signal_due(const struct sim_ring *r);
+int vql_sim_packed_take(struct sim_ring *r, struct sim_chain *c);
+void vql_sim_packed_return(struct sim_ring *r, uint16_t n, bool batch);
+bool vql_sim_packed_has(const struct sim_ring *r);
+void vql_sim_packed_ask_kicks(struct sim_ring *r, bool wanted);
+bool vql_sim_packed_signal_due(const struct sim_ring *r);
 
 #endif

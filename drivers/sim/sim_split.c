@@ -19,7 +19,7 @@ static uint16_t used_event(const struct sim_ring *r)
         return load16(&r->avail_ring->ring[r->where.size]);
 }
 
-bool sim_split_has(const struct sim_ring *r)
+bool vql_sim_split_has(const struct sim_ring *r)
 {
         return __atomic_load_n(&r->avail_ring->idx, __ATOMIC_ACQUIRE) != r->avail;
 }
@@ -49,8 +49,8 @@ static int read_chain(const struct sim_ring *r, uint16_t head, struct sim_chain 
                         return -EBADMSG;
                 d = read_desc(r, at);
                 if (d.flags & VRING_DESC_F_INDIRECT)
-                        return sim_chain_add_table(c, r, &d);
-                err = sim_chain_add(c, r, &d);
+                        return vql_sim_chain_add_table(c, r, &d);
+                err = vql_sim_chain_add(c, r, &d);
                 if (err < 0)
                         return err;
                 if (!(d.flags & VRING_DESC_F_NEXT))
@@ -60,7 +60,7 @@ static int read_chain(const struct sim_ring *r, uint16_t head, struct sim_chain 
         return -EBADMSG;
 }
 
-int sim_split_take(struct sim_ring *r, struct sim_chain *c)
+int vql_sim_split_take(struct sim_ring *r, struct sim_chain *c)
 {
         const uint16_t idx = __atomic_load_n(&r->avail_ring->idx, __ATOMIC_ACQUIRE);
         int err;
@@ -83,19 +83,19 @@ static void write_element(struct sim_ring *r, uint32_t at, const struct sim_chai
         __atomic_store_n(&u->len, c->written, __ATOMIC_RELAXED);
 }
 
-void sim_split_return(struct sim_ring *r, uint16_t n, bool batch)
+void vql_sim_split_return(struct sim_ring *r, uint16_t n, bool batch)
 {
         if (batch) {
-                write_element(r, r->used, sim_ring_taken(r, (uint16_t)(n - 1)));
+                write_element(r, r->used, vql_sim_ring_taken(r, (uint16_t)(n - 1)));
         } else {
                 for (uint16_t i = 0; i < n; i++)
-                        write_element(r, r->used + i, sim_ring_taken(r, i));
+                        write_element(r, r->used + i, vql_sim_ring_taken(r, i));
         }
         /* Pairs with the driver's acquire: elements and payload before the index. */
         __atomic_store_n(&r->used_ring->idx, (uint16_t)(r->used + n), __ATOMIC_RELEASE);
 }
 
-void sim_split_ask_kicks(struct sim_ring *r, bool wanted)
+void vql_sim_split_ask_kicks(struct sim_ring *r, bool wanted)
 {
         if (!r->event_idx)
                 __atomic_store_n(&r->used_ring->flags, wanted ? 0 : VRING_USED_F_NO_NOTIFY,
@@ -104,7 +104,7 @@ void sim_split_ask_kicks(struct sim_ring *r, bool wanted)
                 __atomic_store_n(avail_event(r), (uint16_t)r->avail, __ATOMIC_RELAXED);
 }
 
-bool sim_split_signal_due(const struct sim_ring *r)
+bool vql_sim_split_signal_due(const struct sim_ring *r)
 {
         uint16_t old;
 

@@ -9,20 +9,20 @@ enum { MS_PER_S = 1000, NS_PER_MS = 1000000, NS_PER_S = 1000000000, MOST_FDS = 1
 
 /* ---- operations ---- */
 
-void sim_lock(struct sim *s)
+void vql_sim_lock(struct sim *s)
 {
         atomic_fetch_add(&s->waiting, 1);
         pthread_mutex_lock(&s->lock);
         atomic_fetch_sub(&s->waiting, 1);
 }
 
-void sim_unlock(struct sim *s)
+void vql_sim_unlock(struct sim *s)
 {
         pthread_cond_broadcast(&s->turn);
         pthread_mutex_unlock(&s->lock);
 }
 
-void sim_wake(struct sim *s)
+void vql_sim_wake(struct sim *s)
 {
         const uint64_t one = 1;
 
@@ -31,7 +31,7 @@ void sim_wake(struct sim *s)
                 continue;
 }
 
-void sim_wait(struct sim *s, uint32_t ms)
+void vql_sim_wait(struct sim *s, uint32_t ms)
 {
         struct timespec until;
 
@@ -66,7 +66,7 @@ static bool work(struct sim *s)
         bool more = false;
 
         for (uint16_t q = 0; q < s->caps.queues && moves(s); q++)
-                if (s->queue[q].state == SIM_QUEUE_RUNNING && sim_queue_work(s, &s->queue[q]))
+                if (s->queue[q].state == SIM_QUEUE_RUNNING && vql_sim_queue_work(s, &s->queue[q]))
                         more = true;
         return more;
 }
@@ -105,7 +105,7 @@ static void take_wake_up(const struct sim *s)
                 continue;
 }
 
-void *sim_thread(void *sim)
+void *vql_sim_thread(void *sim)
 {
         struct sim *s = sim;
         struct pollfd fds[MOST_FDS];

@@ -13,7 +13,7 @@ enum { SHUFFLE_OF = 4, FRAME_OVERHEAD = 18 /* Ethernet header and a VLAN tag */ 
 static int take_up_to(struct sim_queue *q, unsigned int n)
 {
         while (q->ring.count < n && q->ring.count < q->ring.where.size) {
-                int rc = sim_ring_take(&q->ring);
+                int rc = vql_sim_ring_take(&q->ring);
 
                 if (rc < 0)
                         return rc;
@@ -43,9 +43,9 @@ static uint32_t next_random(struct sim *s)
 static void shuffle(struct sim *s, struct sim_queue *q, unsigned int n)
 {
         for (uint16_t i = 0; s->args.knob[VQL_SIM_KNOB_shuffle] && i + 1u < n; i++) {
-                struct sim_chain *a = sim_ring_taken(&q->ring, i);
+                struct sim_chain *a = vql_sim_ring_taken(&q->ring, i);
                 struct sim_chain *b =
-                        sim_ring_taken(&q->ring, (uint16_t)(i + next_random(s) % (n - i)));
+                        vql_sim_ring_taken(&q->ring, (uint16_t)(i + next_random(s) % (n - i)));
                 const struct sim_chain swap = *a;
 
                 *a = *b;
@@ -60,7 +60,8 @@ static int gather(const struct sim *s, const struct sim_chain *c, uint8_t *ret_b
         size_t done = 0;
 
         for (uint32_t i = 0; i < c->n; i++) {
-                int err = sim_memory_read(&s->mem, c->seg[i].iova, ret_bytes + done, c->seg[i].len);
+                int err = vql_sim_memory_read(&s->mem, c->seg[i].iova, ret_bytes + done,
+                                              c->seg[i].len);
 
                 if (err < 0)
                         return err;
@@ -83,7 +84,7 @@ static int send_chain(struct sim *s, struct sim_queue *q, const struct sim_chain
         err = gather(s, c, bytes);
         if (err < 0)
                 return err;
-        if (sim_wire_send(w, bytes + SIM_HEADER_BYTES, c->bytes - SIM_HEADER_BYTES)) {
+        if (vql_sim_wire_send(w, bytes + SIM_HEADER_BYTES, c->bytes - SIM_HEADER_BYTES)) {
                 sim_count(q, SIM_STAT_packets, 1);
                 sim_count(q, SIM_STAT_bytes, c->bytes - SIM_HEADER_BYTES);
         } else {
@@ -96,12 +97,12 @@ static void give_back_sent(struct sim *s, struct sim_queue *q, uint16_t n)
 {
         shuffle(s, q, n);
         if (n > 1 && s->args.knob[VQL_SIM_KNOB_batch] && vql_has(s->features, VIRTIO_F_IN_ORDER))
-                sim_ring_return_batch(&q->ring, n);
+                vql_sim_ring_return_batch(&q->ring, n);
         else
-                sim_ring_return(&q->ring, n);
+                vql_sim_ring_return(&q->ring, n);
 }
 
-int sim_transmit(struct sim *s, struct sim_queue *q, unsigned int most)
+int vql_sim_transmit(struct sim *s, struct sim_queue *q, unsigned int most)
 {
         int rc = take_up_to(q, most + prefetch(s));
         int broken = rc < 0 ? rc : 0;
@@ -109,7 +110,7 @@ int sim_transmit(struct sim *s, struct sim_queue *q, unsigned int most)
 
         /* What came before an impossible buffer is still in order. */
         while (n < q->ring.count && n < most) {
-                rc = send_chain(s, q, sim_ring_taken(&q->ring, n));
+                rc = send_chain(s, q, vql_sim_ring_taken(&q->ring, n));
                 if (rc < 0) {
                         broken = rc;
                         break;
@@ -120,9 +121,9 @@ int sim_transmit(struct sim *s, struct sim_queue *q, unsigned int most)
         return broken ? broken : n;
 }
 
-bool sim_transmit_untold(struct sim *s, struct sim_queue *q)
+bool vql_sim_transmit_untold(struct sim *s, struct sim_queue *q)
 {
-        return take_up_to(q, 1) > 0 && send_chain(s, q, sim_ring_taken(&q->ring, 0)) == 0;
+        return take_up_to(q, 1) > 0 && send_chain(s, q, vql_sim_ring_taken(&q->ring, 0)) == 0;
 }
 
 /* ---- from the wire to the driver ---- */
@@ -133,7 +134,7 @@ static uint16_t buffers_for(struct sim_queue *q, uint64_t bytes, unsigned int mo
         uint64_t room = 0;
 
         for (uint16_t n = 0; n < q->ring.count && n < most; n++) {
-                room += sim_ring_taken(&q->ring, n)->bytes;
+                room += vql_sim_ring_taken(&q->ring, n)->bytes;
                 if (room >= bytes)
                         return (uint16_t)(n + 1);
         }
@@ -165,7 +166,7 @@ static int fill_segment(const struct sim *s, const struct sim_seg *seg, struct s
         for (size_t here = 0; here < seg->len && from->done < from->bytes;) {
                 size_t n = seg->len - here;
                 const uint8_t *piece = next_piece(from, &n);
-                int err = sim_memory_write(&s->mem, seg->iova + here, piece, n);
+                int err = vql_sim_memory_write(&s->mem, seg->iova + here, piece, n);
 
                 if (err < 0)
                         return err;
@@ -199,10 +200,10 @@ static int deliver(struct sim *s, struct sim_queue *q, uint16_t n)
         int err = 0;
 
         for (uint16_t i = 0; !err && i < n; i++)
-                err = fill_chain(s, sim_ring_taken(&q->ring, i), &from);
+                err = fill_chain(s, vql_sim_ring_taken(&q->ring, i), &from);
         if (err < 0)
                 return err;
-        sim_ring_return(&q->ring, n);
+        vql_sim_ring_return(&q->ring, n);
         sim_count(q, SIM_STAT_packets, 1);
         sim_count(q, SIM_STAT_bytes, w->pending);
         w->pending = 0;
@@ -225,7 +226,7 @@ static int place_packet(struct sim *s, struct sim_queue *q)
         uint16_t n = buffers_for(q, bytes, most);
 
         while (!n && q->ring.count < most) {
-                int rc = sim_ring_take(&q->ring);
+                int rc = vql_sim_ring_take(&q->ring);
 
                 if (rc < 0)
                         return rc;
@@ -236,7 +237,7 @@ static int place_packet(struct sim *s, struct sim_queue *q)
         if (n)
                 return deliver(s, q, n);
         /* All that the driver can offer at a time is too little. */
-        if (q->ring.count == most || sim_ring_holds_all(&q->ring))
+        if (q->ring.count == most || vql_sim_ring_holds_all(&q->ring))
                 drop_pending(q, w);
         return 0;
 }
@@ -249,16 +250,16 @@ static bool fetch_packet(struct sim *s, struct sim_queue *q)
         if (q->index / 2 >= s->filter.pairs)
                 return false;
         while (!w->pending) {
-                if (!sim_wire_receive(w))
+                if (!vql_sim_wire_receive(w))
                         return false;
                 if (w->pending > (size_t)s->args.mtu + FRAME_OVERHEAD ||
-                    !sim_filter_passes(s, w->packet, w->pending))
+                    !vql_sim_filter_passes(s, w->packet, w->pending))
                         drop_pending(q, w);
         }
         return true;
 }
 
-int sim_receive(struct sim *s, struct sim_queue *q)
+int vql_sim_receive(struct sim *s, struct sim_queue *q)
 {
         int moved = 0;
 
@@ -277,8 +278,8 @@ int sim_receive(struct sim *s, struct sim_queue *q)
         }
         /* Whoever waits for a buffer asks to be told of it, and then looks once more. */
         if (s->wire[q->index / 2].pending && !moved) {
-                sim_ring_ask_kicks(&q->ring, true);
-                return sim_ring_has(&q->ring) ? place_packet(s, q) : 0;
+                vql_sim_ring_ask_kicks(&q->ring, true);
+                return vql_sim_ring_has(&q->ring) ? place_packet(s, q) : 0;
         }
         return moved;
 }

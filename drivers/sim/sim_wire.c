@@ -108,7 +108,7 @@ static int open_one(const struct sim_args *args, const char **io_list, struct si
         return fd < 0 ? fd : open_fd(w, fd, e);
 }
 
-int sim_wires_open(const struct sim_args *args, struct sim_wire *wire, struct vql_error *e)
+int vql_sim_wires_open(const struct sim_args *args, struct sim_wire *wire, struct vql_error *e)
 {
         const char *list = strncmp(args->wire, "fd:", 3) == 0 ? args->wire + 3 : "";
         int err = 0;
@@ -118,7 +118,7 @@ int sim_wires_open(const struct sim_args *args, struct sim_wire *wire, struct vq
         return err;
 }
 
-void sim_wires_close(struct sim_wire *wire, uint16_t pairs)
+void vql_sim_wires_close(struct sim_wire *wire, uint16_t pairs)
 {
         for (uint16_t pair = 0; pair < pairs; pair++) {
                 if (wire[pair].out != wire[pair].in)
@@ -128,7 +128,7 @@ void sim_wires_close(struct sim_wire *wire, uint16_t pairs)
         }
 }
 
-bool sim_wire_send(const struct sim_wire *w, const void *packet, size_t n)
+bool vql_sim_wire_send(const struct sim_wire *w, const void *packet, size_t n)
 {
         struct iovec piece = { (void *)(uintptr_t)packet, n };
         const struct msghdr m = { .msg_iov = &piece, .msg_iovlen = 1 };
@@ -147,7 +147,7 @@ static bool has_hung_up(int fd)
         return poll(&p, 1, 0) < 0 || (p.revents & (POLLHUP | POLLERR | POLLNVAL));
 }
 
-bool sim_wire_receive(struct sim_wire *w)
+bool vql_sim_wire_receive(struct sim_wire *w)
 {
         ssize_t n = read(w->in, w->packet, SIM_PACKET_BYTES);
 

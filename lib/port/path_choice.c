@@ -37,7 +37,7 @@ static const char *against_device(const struct vql_path_facts *f)
         if (f->wish == VQL_WISH_SOFTWARE)
                 return "as requested";
         if (!f->live)
-                return "the device cannot stop one queue alone";
+                return "the device cannot stop and start one queue alone";
         if (!f->enabled)
                 return "the ring is disabled";
         if (f->refused_relay && f->refused_direct)

@@ -234,15 +234,18 @@ static int down_relay(struct vql_path_queue *pq, struct vql_error *e)
 
 /* ---- direct ---- */
 
+/* What is no eventfd any more stays readable for ever: it kicks no more. */
 static int on_kick(sd_event_source *src, int fd, uint32_t events, void *arg)
 {
         const struct vql_path_queue *pq = arg;
         uint64_t n;
+        const ssize_t got = read(fd, &n, sizeof(n));
 
-        (void)src;
         (void)events;
-        if (read(fd, &n, sizeof(n)) == sizeof(n) && device_of(pq))
+        if (got == sizeof(n) && device_of(pq))
                 vql_device_vq_kick(device_of(pq), pq->index);
+        else if (got >= 0 || errno != EAGAIN)
+                return sd_event_source_set_enabled(src, SD_EVENT_OFF);
         return 0;
 }
 

@@ -127,7 +127,7 @@ static struct vql_path_facts facts_of(const struct vql_paths *v, uint16_t index)
 
         if (!v->device)
                 return f;
-        f.live = vql_device_can(v->device, VQL_DEV_LIVE);
+        f.live = vql_device_can(v->device, VQL_DEV_LIVE) && vql_device_can(v->device, VQL_DEV_LATE);
         f.signals_guest = vql_device_can(v->device, VQL_DEV_IRQ_ANYFD);
         f.in_order = vql_device_can(v->device, VQL_DEV_IN_ORDER) && !pq->order_lost;
         f.seeks = vql_device_can(v->device, VQL_DEV_SEEK);

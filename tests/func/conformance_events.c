@@ -102,7 +102,7 @@ static void needs_a_reset(struct rig *r)
         conf_negotiate(r);
         for (int i = 0; i < 2; i++)
                 conf_irq(&r->line[i], r->line[i].call_fd);
-        conf_resume(r, (struct vql_stop[2]){ { .stopped = true }, { .stopped = true } });
+        conf_resume_after_reset(r);
         conf_send(r, 8);
         conf_receive(r, 8);
 }

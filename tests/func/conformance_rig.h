@@ -83,6 +83,8 @@ void conf_go(struct rig *r);
 void conf_stop(struct rig *r, struct vql_stop ret_stops[2]);
 /* Go on from there: where they stopped, or with new rings if the device cannot. */
 void conf_resume(struct rig *r, const struct vql_stop stops[2]);
+/* The same when nobody asked where they stand, which only buffers in order can tell. */
+void conf_resume_after_reset(struct rig *r);
 /* Check one stop against the ring. */
 void conf_check_stop(struct conf_line *l, const struct vql_stop *s);
 

@@ -70,6 +70,17 @@ void conf_resume(struct rig *r, const struct vql_stop stops[2])
         conf_start(r);
 }
 
+void conf_resume_after_reset(struct rig *r)
+{
+        const struct vql_stop stop = {
+                .stopped = true,
+                .quality = vql_device_can(r->dev, VQL_DEV_IN_ORDER) ? VQL_STOP_EXACT
+                                                                    : VQL_STOP_UNKNOWN,
+        };
+
+        conf_resume(r, (struct vql_stop[2]){ stop, stop });
+}
+
 static uint64_t take_calls(const struct conf_line *l)
 {
         uint64_t n;

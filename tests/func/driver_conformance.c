@@ -95,7 +95,7 @@ static void reset_leads_back(struct rig *r)
         conf_negotiate(r);
         for (int i = 0; i < 2; i++)
                 conf_irq(&r->line[i], r->line[i].call_fd);
-        conf_resume(r, (struct vql_stop[2]){ { .stopped = true }, { .stopped = true } });
+        conf_resume_after_reset(r);
         conf_receive(r, 8);
         conf_send(r, 8);
 }

@@ -375,7 +375,7 @@ static void test_reasons(void **state)
                 { { .required = FE_FEATURES_MODERN },
                   "sim,without=live",
                   "software",
-                  "the device cannot stop one queue alone" },
+                  "the device cannot stop and start one queue alone" },
         };
 
         for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {

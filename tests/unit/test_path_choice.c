@@ -61,7 +61,7 @@ enum rule {
 static const char *const reasons[RULES] = {
         [NO_DEVICE] = lost,
         [WISH_SOFTWARE] = "as requested",
-        [NOT_LIVE] = "the device cannot stop one queue alone",
+        [NOT_LIVE] = "the device cannot stop and start one queue alone",
         [DISABLED] = "the ring is disabled",
         [BOTH_REFUSED] = "the device failed on this queue",
         [WISH_RELAY] = "as requested",
