@@ -466,14 +466,18 @@ unsigned int conf_reap(struct conf_line *l)
         return n;
 }
 
-/* Sleep until something comes back, by interrupt alone. */
-static void await(struct conf_line *l)
+void conf_await_some(struct conf_line *l)
 {
-        int err = fe_driver_wait(l->d, l->call_fd, l->rig->patience_ms);
+        int err;
+
+        if (conf_reap(l))
+                return;
+        err = fe_driver_wait(l->d, l->call_fd, l->rig->patience_ms);
 
         conf_require(l->rig, err == 0, "queue %u: %s", l->index,
                      err == -ETIME ? "a buffer came back without an interrupt"
                                    : "nothing came back");
+        conf_reap(l);
 }
 
 void conf_send(struct rig *r, unsigned int n)
@@ -485,8 +489,8 @@ void conf_send(struct rig *r, unsigned int n)
                 if (l->offered != end && l->offered - l->arrived < IN_FLIGHT)
                         conf_offer(l,
                                    1 + conf_random(r, end - l->offered < 8 ? end - l->offered : 8));
-                if (fe_driver_outstanding(l->d) && !conf_reap(l))
-                        await(l);
+                if (fe_driver_outstanding(l->d))
+                        conf_await_some(l);
                 while (conf_wire_take(r, 0))
                         continue;
                 if (l->offered != l->arrived && !fe_driver_outstanding(l->d))
@@ -506,7 +510,6 @@ void conf_receive(struct rig *r, unsigned int n)
                 conf_offer(l, CONF_BUFFERS);
                 while (l->offered != end && l->offered - l->arrived < IN_FLIGHT)
                         conf_wire_put(r);
-                if (!conf_reap(l))
-                        await(l);
+                conf_await_some(l);
         }
 }

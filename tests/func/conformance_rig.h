@@ -92,6 +92,8 @@ void conf_check_stop(struct conf_line *l, const struct vql_stop *s);
 unsigned int conf_offer(struct conf_line *l, unsigned int n);
 /* Take back what is there; number of buffers. */
 unsigned int conf_reap(struct conf_line *l);
+/* The same, but wait for something, by interrupt alone. */
+void conf_await_some(struct conf_line *l);
 /* Until `n` further frames made it through and all that was sent is returned. */
 void conf_send(struct rig *r, unsigned int n);
 void conf_receive(struct rig *r, unsigned int n);
