@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -8,7 +9,10 @@
 #include "base/bits.h"
 #include "conformance_checks.h"
 #include "conformance_rig.h"
+#include "frontend/faults.h"
 #include "virtqueue/features.h"
+
+enum { LEAST_FOR_FAULTS = 64 };
 
 static void provoke(struct rig *r, enum vql_event_kind kind)
 {
@@ -166,6 +170,48 @@ static void bad_ring_stops_its_queue(struct rig *r)
         conf_receive(r, 8);
 }
 
+/* Does the fault make sense on a ring to send with? */
+static bool applies(const struct rig *r, const struct fe_ring_fault *f)
+{
+        const unsigned int format = r->ring.packed ? FE_FOR_PACKED : FE_FOR_SPLIT;
+
+        return f->tx && (f->formats & format) && !(f->needs & FE_NEEDS_OFFLOADS) &&
+               (r->ring.indirect || !(f->needs & FE_NEEDS_INDIRECT));
+}
+
+static void all_bad_rings(struct rig *r)
+{
+        const struct vql_stop lost = { .stopped = true, .quality = VQL_STOP_UNKNOWN };
+        struct fe_fault_room room;
+        struct vql_error e = { "" };
+
+        if (r->t->fragile || r->ring.size < LEAST_FOR_FAULTS)
+                conf_skip(r);
+        conf_require(r, fe_fault_room_init(&room, r->mem, FE_ANY_REGION, false, 12) == 0,
+                     "no memory");
+        conf_go(r);
+        for (size_t i = 0; i < fe_ring_fault_count; i++) {
+                const struct fe_ring_fault *f = &fe_ring_faults[i];
+
+                if (!applies(r, f))
+                        continue;
+                conf_require(r, fe_fault_inject(f, r->line[CONF_TX].d, &room) == 0, "%s: %s",
+                             f->name, fe_driver_error(r->line[CONF_TX].d));
+                vql_device_vq_kick(r->dev, CONF_TX);
+                snprintf(r->doing, sizeof(r->doing), "%s: ", f->name);
+                if (f->effect == FE_BREAKS_RING)
+                        expect_event(r, VQL_EVENT_QUEUE, CONF_TX);
+                conf_receive(r, 3);
+                conf_require(r, vql_device_reset(r->dev, &e) == 0, "reset: %s", e.text);
+                conf_negotiate(r);
+                for (int q = 0; q < 2; q++)
+                        conf_irq(&r->line[q], r->line[q].call_fd);
+                conf_resume(r, (struct vql_stop[2]){ lost, lost });
+        }
+        r->doing[0] = '\0';
+        conf_send(r, 8);
+}
+
 /* ---- control commands ---- */
 
 static void commands_work(struct rig *r)
@@ -229,6 +275,7 @@ const struct conf_check conf_event_checks[] = {
         { "gone", goes_away },
         { "wanted-back", is_wanted_back },
         { "bad-ring", bad_ring_stops_its_queue },
+        { "bad-rings", all_bad_rings },
         { "commands", commands_work },
         { "counters", counters_fit_their_names },
         { NULL, NULL },

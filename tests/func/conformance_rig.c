@@ -29,8 +29,10 @@ void conf_fail(struct rig *r, const char *fmt, ...)
 {
         va_list ap;
 
+        int n = snprintf(r->why, sizeof(r->why), "%s", r->doing);
+
         va_start(ap, fmt);
-        vsnprintf(r->why, sizeof(r->why), fmt, ap);
+        vsnprintf(r->why + n, sizeof(r->why) - (size_t)n, fmt, ap);
         va_end(ap);
         longjmp(r->out, CONF_FAILED);
 }

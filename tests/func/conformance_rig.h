@@ -48,6 +48,7 @@ struct rig {
         uint8_t *written; /* a bit for each page that received packets lie in; NULL: nobody asks */
         bool repeated;    /* a stop said that a packet may come twice */
         jmp_buf out;
+        char doing[64]; /* what a failure was about, or nothing */
         char why[256];
 };
 

@@ -52,7 +52,7 @@ void conf_stop(struct rig *r, struct vql_stop ret_stops[2])
 static void start_anew(struct conf_line *l)
 {
         if (l->index == CONF_TX) {
-                while (conf_wire_take(l->rig, l->rig->quiet_ms))
+                while (l->offered != l->arrived && conf_wire_take(l->rig, l->rig->quiet_ms))
                         continue;
                 l->offered = l->arrived;
                 l->rig->repeated = false;

@@ -278,6 +278,7 @@ static bool match_nothing(const char *address)
         X("gone", "is not gone", "", ops.suspend = suspend_in_any_case)                        \
         X("wanted-back", "repeats its news", "", ops.events = events_for_ever)                 \
         X("bad-ring", "has no news", "", ops.events = no_events)                               \
+        X("bad-rings", "has no news", "", ops.events = no_events)                              \
         X("commands", "obeys all commands", "", ops.ctrl = obey_all)                           \
         X("commands", "shows an old configuration", "", ops.cfg_read = one_configuration)      \
         X("counters", "writes a value too many", "", ops.stats = too_many_values)              \
