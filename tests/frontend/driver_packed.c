@@ -163,9 +163,10 @@ static int packed_peek(struct fe_driver *d, struct fe_used *ret_used)
         /* With nothing outstanding the slot is still marked from its last lap or free. */
         if (!is_used(flags, d->used_wrap))
                 return 0;
+        /* A device may store all three as one word, which is then not seen as the same place. */
         *ret_used = (struct fe_used){
-                .id = v->id,
-                .len = v->len,
+                .id = __atomic_load_n(&v->id, __ATOMIC_RELAXED),
+                .len = __atomic_load_n(&v->len, __ATOMIC_RELAXED),
                 .written = flags & VRING_DESC_F_WRITE,
         };
         return 1;
