@@ -101,7 +101,7 @@ static void features_write(struct vql_vpci *v, uint64_t features)
 /* Steps 2 to 6 of 3.1.1. */
 static int agree(struct vql_vpci *v, uint64_t features, struct vql_error *e)
 {
-        uint8_t status;
+        uint8_t status = 0;
         int ret;
 
         vql_vpci_status_add(v, VPCI_ACKNOWLEDGE);
