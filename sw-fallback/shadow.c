@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "sw-fallback/shadow.h"
 
+#include <string.h>
+
 #include "virtqueue/notify.h"
 
 enum { WRAP_SHIFT = 15, SLOT_MASK = 0x7fff };

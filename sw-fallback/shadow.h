@@ -13,7 +13,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <string.h>
 
 #include <rte_atomic.h>
 #include <rte_branch_prediction.h>
@@ -41,8 +40,8 @@ struct vql_shadow {
         uint16_t next_avail, next_used;
         uint8_t avail_wrap, used_wrap;
         uint32_t hidden;   /* offered, not visible: split: chains; packed: slots */
-        uint64_t *showing; /* packed: the word that makes them visible, */
-        uint64_t shown;    /* and what it will be */
+        uint16_t *showing; /* packed: the flags that make them visible, */
+        uint16_t shown;    /* and what they will be */
 };
 
 /* A used element as read once. */
@@ -93,12 +92,15 @@ static __rte_always_inline void vql_shadow_put_packed(struct vql_shadow *s,
                                        (s->avail_wrap ? VQL_PACKED_AVAIL : VQL_PACKED_USED);
                 const uint64_t word = entry[at].len | (uint64_t)head << 32 | (uint64_t)flags << 48;
 
-                d->addr = entry[at].addr;
+                /* The device may look at any time, though it makes no use of it yet. */
+                __atomic_store_n(&d->addr, entry[at].addr, __ATOMIC_RELAXED);
                 if (s->hidden++ == 0) {
-                        s->showing = (uint64_t *)(void *)&d->len;
-                        s->shown = word;
+                        __atomic_store_n(&d->len, entry[at].len, __ATOMIC_RELAXED);
+                        __atomic_store_n(&d->id, head, __ATOMIC_RELAXED);
+                        s->showing = &d->flags;
+                        s->shown = flags;
                 } else {
-                        memcpy(&d->len, &word, sizeof(word));
+                        __atomic_store_n((uint64_t *)(void *)&d->len, word, __ATOMIC_RELAXED);
                 }
                 if (unlikely(++s->next_avail == s->size)) {
                         s->next_avail = 0;
@@ -145,12 +147,12 @@ static __rte_always_inline bool vql_shadow_read_packed(const struct vql_shadow *
                                                        struct vql_shadow_used *ret_used)
 {
         const struct vring_packed_desc *d = &s->packed_ring[s->next_used];
-        const uint64_t word =
-                __atomic_load_n((const uint64_t *)(const void *)&d->len, __ATOMIC_ACQUIRE);
+        uint64_t word;
 
-        if (!vql_packed_is_used((uint16_t)(word >> 48), s->used_wrap))
+        if (!vql_packed_is_used(__atomic_load_n(&d->flags, __ATOMIC_ACQUIRE), s->used_wrap))
                 return false;
         rte_io_rmb();
+        word = __atomic_load_n((const uint64_t *)(const void *)&d->len, __ATOMIC_RELAXED);
         *ret_used = (struct vql_shadow_used){ (uint16_t)(word >> 32), (uint32_t)word };
         return true;
 }

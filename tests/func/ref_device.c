@@ -145,12 +145,6 @@ static void step(const struct ref_device *v, uint16_t *slot, bool *wrap, unsigne
         }
 }
 
-/* Length, id and flags, which a driver in another thread may store and load as one. */
-static uint64_t *flags_word(struct vring_packed_desc *d)
-{
-        return (uint64_t *)(void *)&d->len;
-}
-
 static bool is_avail(uint16_t flags, bool wrap)
 {
         return !!(flags & AVAIL) == wrap && !!(flags & USED) != wrap;
@@ -178,9 +172,7 @@ static int packed_table(struct ref_device *v, struct ref_chain *c,
 
 static int packed_take(struct ref_device *v, struct ref_chain *c)
 {
-        uint16_t flags =
-                (uint16_t)(__atomic_load_n(flags_word(&v->at.packed[v->avail]), __ATOMIC_ACQUIRE) >>
-                           48);
+        uint16_t flags = __atomic_load_n(&v->at.packed[v->avail].flags, __ATOMIC_ACQUIRE);
 
         if (!is_avail(flags, v->avail_wrap))
                 return 0;
@@ -226,8 +218,9 @@ void ref_return(struct ref_device *v, uint16_t id, uint16_t n_desc, uint32_t len
         }
         d = &v->at.packed[v->used];
         flags = (uint16_t)((v->used_wrap ? AVAIL | USED : 0) | (len > 0 ? VRING_DESC_F_WRITE : 0));
-        __atomic_store_n(flags_word(d), len | (uint64_t)id << 32 | (uint64_t)flags << 48,
-                         __ATOMIC_RELEASE);
+        __atomic_store_n(&d->id, id, __ATOMIC_RELAXED);
+        __atomic_store_n(&d->len, len, __ATOMIC_RELAXED);
+        __atomic_store_n(&d->flags, flags, __ATOMIC_RELEASE);
         step(v, &v->used, &v->used_wrap, n_desc + skipped);
         v->used_since += n_desc + skipped;
 }
