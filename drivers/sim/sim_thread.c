@@ -28,7 +28,7 @@ void vql_sim_wake(struct sim *s)
 
         /* An eventfd that is full wakes, too. */
         while (write(s->wake_fd, &one, sizeof(one)) < 0 && errno == EINTR)
-                continue;
+                ;
 }
 
 void vql_sim_wait(struct sim *s, uint32_t ms)
@@ -43,7 +43,7 @@ void vql_sim_wait(struct sim *s, uint32_t ms)
                 until.tv_sec++;
         }
         while (pthread_cond_timedwait(&s->turn, &s->lock, &until) != ETIMEDOUT)
-                continue;
+                ;
 }
 
 /* ---- the thread ---- */
@@ -102,7 +102,7 @@ static void take_wake_up(const struct sim *s)
         uint64_t count;
 
         while (read(s->wake_fd, &count, sizeof(count)) < 0 && errno == EINTR)
-                continue;
+                ;
 }
 
 void *vql_sim_thread(void *sim)

@@ -29,9 +29,9 @@ static bool has_msix(const struct vql_vpci *v, uint32_t bar, uint64_t at, uint64
         if (vql_vfio_pci_msix(v->vfio, &m, NULL))
                 return false;
         table = (struct vpci_window){ v->windows[VPCI_NOTIFY].region, m.table_bar, m.table_at,
-                                      16u * m.vectors };
+                                      UINT64_C(16) * m.vectors };
         pba = (struct vpci_window){ v->windows[VPCI_NOTIFY].region, m.pba_bar, m.pba_at,
-                                    (m.vectors + 63u) / 64 * 8 };
+                                    (m.vectors + UINT64_C(63)) / 64 * 8 };
         return overlaps(&table, bar, at, bytes) || overlaps(&pba, bar, at, bytes);
 }
 

@@ -94,10 +94,11 @@ static uint16_t power_of_two_below(uint16_t size)
 /* As many data queues as exist, a pair at a time. */
 static int read_data_queues(struct vql_vpci *v, uint32_t limit, struct vql_error *e)
 {
-        uint16_t smallest = VQL_QUEUE_MAX_SIZE, q;
+        uint16_t smallest = VQL_QUEUE_MAX_SIZE;
+        uint32_t q;
 
         for (q = 0; q < limit; q++) {
-                int ret = read_queue(v, q, e);
+                int ret = read_queue(v, (uint16_t)q, e);
 
                 if (ret)
                         return ret;
@@ -106,7 +107,7 @@ static int read_data_queues(struct vql_vpci *v, uint32_t limit, struct vql_error
                 if (v->queues[q].max < smallest)
                         smallest = v->queues[q].max;
         }
-        v->caps.queues = q & (uint16_t)~1;
+        v->caps.queues = (uint16_t)(q & ~1u);
         v->caps.queue_size = power_of_two_below(smallest);
         return 0;
 }

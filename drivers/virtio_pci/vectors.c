@@ -92,14 +92,17 @@ int vql_vpci_vectors_plan(struct vql_vpci *v, struct vql_error *e)
         struct vpci_vectors *m = &v->vectors;
         uint32_t have = vql_vfio_irq_count(v->vfio, VFIO_PCI_MSIX_IRQ_INDEX);
         uint16_t want = v->caps.queues + 1;
-        int ret = -ENOSPC;
+        int ret;
 
         if (have == 0)
                 return vql_fail(e, ENOTSUP, "%s: the function has no MSI-X vectors",
                                 vql_vfio_device_address(v->vfio));
         m->n = have < want ? (uint16_t)have : want;
-        while (m->n > 0 && (ret = try_plan(v, e)) == -ENOSPC)
-                m->n = (uint16_t)(m->n - (m->n + 7) / 8);
+        do {
+                ret = try_plan(v, e);
+                if (ret == -ENOSPC)
+                        m->n = (uint16_t)(m->n - (m->n + 7) / 8);
+        } while (ret == -ENOSPC && m->n > 0);
         if (!ret && m->n < want)
                 vql_log(v->dev->log, LOG_WARNING,
                         "%s: %u interrupt vectors for %u queues and the configuration: those that "

@@ -494,7 +494,7 @@ void conf_send(struct rig *r, unsigned int n)
                 if (fe_driver_outstanding(l->d))
                         conf_await_some(l);
                 while (conf_wire_take(r, 0))
-                        continue;
+                        ;
                 if (l->offered != l->arrived && !fe_driver_outstanding(l->d))
                         conf_wire_take(r, r->patience_ms);
         }

@@ -53,7 +53,7 @@ static void start_anew(struct conf_line *l)
 {
         if (l->index == CONF_TX) {
                 while (l->offered != l->arrived && conf_wire_take(l->rig, l->rig->quiet_ms))
-                        continue;
+                        ;
                 l->offered = l->arrived;
                 l->rig->repeated = false;
         }

@@ -75,7 +75,7 @@ static struct conf_result run(const struct bench *b, const struct conf_ring *rin
         }
         snprintf(address, sizeof(address), "sim-conformance-%d", (int)getpid());
         snprintf(args, sizeof(args), "wire=fd:%d+%d+%d+%d,size=%u%s%s", fd[1], fd[1], fd[1], fd[1],
-                 ring->size < 256 || (ring->size & (ring->size - 1)) ? 256 : ring->size,
+                 ring->size < 256 || (ring->size & (ring->size - 1)) ? 256u : ring->size,
                  *b->args ? "," : "", b->args);
         conf_run(
                 &(struct conf_target){

@@ -137,7 +137,7 @@ static void clear(struct model *m)
         memset(m->words, 0, sizeof(m->words));
         m->config_vector = MODEL_NO_VECTOR;
         m->active_pairs = 1;
-        for (uint16_t i = 0; i < MODEL_MAX_QUEUES; i++)
+        for (int i = 0; i < MODEL_MAX_QUEUES; i++)
                 clear_queue(m, &m->queues[i]);
 }
 

@@ -98,7 +98,8 @@ def take_turns(rig, nic):
         os.kill(before, number)
         arrived = load.arrived()
         gaps[number].append(load.wait_more(arrived))
-        wait_for("another daemon serves", lambda last=before: daemon.serving() != last)
+        wait_for("another daemon serves",
+                 lambda last=before: daemon.serving() not in (None, last))
         daemon.wait_state("vm0", "running")
         load.check()
     out, into, runs = load.finish()

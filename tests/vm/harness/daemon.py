@@ -94,10 +94,11 @@ class Daemon:
                         lambda: self.port(name)["state"] in states, timeout)
 
     def serving(self):
-        """The process that serves the control socket: with a standby it is not the one that we
-        started."""
+        """The process that serves the control socket, None while there is none: with a standby it
+        is not the one that we started."""
         with socket.socket(socket.AF_UNIX) as peer:
-            peer.connect(str(self.control))
+            if peer.connect_ex(str(self.control)):
+                return None
             return struct.unpack("iII", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED,
                                                         12))[0]
 
