@@ -25,12 +25,13 @@ static const uint64_t not_for_devices =
         UINT64_C(1) << VQL_F_LOG_ALL | UINT64_C(1) << VQL_F_PROTOCOL_FEATURES |
         UINT64_C(1) << VIRTIO_F_ANY_LAYOUT | UINT64_C(1) << VIRTIO_F_RING_RESET;
 
+static const char cannot_map[] = "the guest's memory cannot be mapped for the device";
+
 static void give_up(struct vql_paths *v, const char *why, const struct vql_error *e)
 {
-        v->no_device = why;
-        snprintf(v->trouble, sizeof(v->trouble), "%s", e ? e->text : "");
+        v->given_up = v->no_device = why;
         vql_log(&v->port->log, LOG_WARNING, "device %s: %s%s%s", v->address, why,
-                v->trouble[0] ? ": " : "", v->trouble);
+                e && e->text[0] ? ": " : "", e ? e->text : "");
 }
 
 static void forget_maps(struct vql_paths *v)
@@ -51,12 +52,12 @@ static void reopen_later(struct vql_paths *v)
         sd_event_source_set_enabled(v->reopen, SD_EVENT_ONESHOT);
 }
 
-/* Nothing that it does counts any more. */
+/* Nothing that it does counts any more.  It may do something until it is closed. */
 static void lose(struct vql_paths *v, const char *why)
 {
+        vql_path_device_close(v);
         for (uint16_t i = 0; i < v->port->offer.max_rings; i++)
                 vql_path_queue_wreck(&v->queue[i]);
-        vql_path_device_close(v);
         give_up(v, why, NULL);
         reopen_later(v);
 }
@@ -158,7 +159,7 @@ int vql_path_device_open(struct vql_paths *v, struct vql_error *e)
                 vql_path_device_close(v);
                 return rc;
         }
-        v->no_device = NULL;
+        v->given_up = v->no_device = NULL;
         return 0;
 }
 
@@ -233,6 +234,9 @@ void vql_path_device_unmap(struct vql_paths *v)
         struct vql_error e;
         int rc;
 
+        /* Other memory may be mapped well. */
+        if (v->given_up == cannot_map)
+                v->given_up = NULL;
         if (!v->device || !v->maps)
                 return;
         rc = vql_device_dma_update(v->device, &m, &e);
@@ -334,16 +338,16 @@ void vql_path_device_prepare(struct vql_paths *v)
         uint64_t features;
         int rc = 0;
 
-        if (!v->device || v->no_device)
+        if (!v->device)
                 return;
-        v->no_device = against_features(v);
+        v->no_device = v->given_up ? v->given_up : against_features(v);
         if (v->no_device)
                 return;
         features = wanted_features(v);
         if (!v->maps)
                 rc = map_memory(v, &e);
         if (rc < 0) {
-                give_up(v, "the guest's memory cannot be mapped for the device", &e);
+                give_up(v, cannot_map, &e);
                 return;
         }
         if (vql_device_life(v->device) != VQL_DEVICE_RUN ||

@@ -276,7 +276,7 @@ void vql_paths_forgive(struct vql_port *p)
                 return;
         v->resets = 0;
         if (v->device)
-                v->no_device = NULL;
+                v->given_up = v->no_device = NULL;
         for (uint16_t i = 0; i < p->offer.max_rings; i++)
                 v->queue[i].refused_direct = v->queue[i].refused_relay = false;
 }

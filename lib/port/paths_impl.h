@@ -41,9 +41,9 @@ struct vql_paths {
         const struct vql_driver *driver;
         char *spec, *address, *args; /* the latter two point into spec */
         struct vql_device *device;   /* NULL: gone */
-        const char *no_device;       /* why it serves nothing now, or NULL */
-        char trouble[VQL_ERROR_TEXT];
-        struct vql_map *maps; /* of the guest's memory, that it reaches; NULL: none */
+        const char *given_up;        /* why it is not tried again, until forgive(), or NULL */
+        const char *no_device;       /* why it serves nothing now, or NULL; of the last prepare() */
+        struct vql_map *maps;        /* of the guest's memory, that it reaches; NULL: none */
         size_t n_maps;
         uint16_t pairs;      /* that it was told are in use */
         unsigned int resets; /* after failures, since forgive() */

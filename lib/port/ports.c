@@ -163,31 +163,27 @@ const char *vql_port_name(const struct vql *v, size_t i)
         return i < v->n_ports ? v->ports[i]->config.name : NULL;
 }
 
-struct wish {
-        int wish; /* enum vql_path_wish */
-};
-
 static void set_wish(struct vql_port *p, void *arg)
 {
-        const struct wish *w = arg;
+        const int *wish = arg;
 
         vql_port_park(p);
-        vql_paths_wish(p, (enum vql_path_wish)w->wish);
+        vql_paths_wish(p, (enum vql_path_wish) * wish);
         (void)vql_port_resume(p, NULL);
 }
 
 int vql_port_set_path(struct vql *v, const char *name, const char *path)
 {
-        struct wish w = { .wish = vql_path_wish_from_name(path) };
+        int wish = vql_path_wish_from_name(path);
         struct vql_port *p = vql_context_port(v, name);
 
         if (!p)
                 return -ENOENT;
-        if (w.wish < 0)
+        if (wish < 0)
                 return vql_fail(&v->error, EINVAL,
                                 "path: '%s', expected auto, direct, relay or software", path);
         if (!p->paths)
                 return vql_fail(&v->error, EINVAL, "port %s has no device", name);
-        vql_port_run(p, set_wish, &w);
+        vql_port_run(p, set_wish, &wish);
         return 0;
 }

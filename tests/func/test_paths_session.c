@@ -391,6 +391,24 @@ static void test_reasons(void **state)
         }
 }
 
+/* Firmware with a legacy driver is not what the operating system after it is judged by: a front-end
+ * need not tell of the reset in between. */
+static void test_legacy_for_a_while(void **state)
+{
+        struct fe_setup setup = { .required = FE_BIT(VIRTIO_NET_F_MRG_RXBUF), .guard = true };
+        uint64_t modern;
+        struct guest g;
+
+        path_begin(*state, "sim", &setup, &g);
+        path_both(*state, "software", "the guest's driver is a legacy one");
+        modern = g.fe->features | FE_BIT(VIRTIO_F_VERSION_1);
+        expect_fe(g.fe, fe_set_u64(&g.fe->link, FE_SET_FEATURES, modern), 0);
+        path_both(*state, "direct", "");
+        expect_fe(g.fe, fe_set_u64(&g.fe->link, FE_SET_FEATURES, g.fe->features), 0);
+        path_both(*state, "software", "the guest's driver is a legacy one");
+        path_end(*state, &g);
+}
+
 /* What the device cannot is not offered: the port's face is the same on all paths. */
 static void test_offer(void **state)
 {
@@ -515,6 +533,7 @@ int main(void)
                 host_test(test_log_toggled),
                 host_test(test_log_complete),
                 host_test(test_reasons),
+                host_test(test_legacy_for_a_while),
                 host_test(test_offer),
                 host_test(test_reconnects),
                 host_test(test_guests_come_and_go),

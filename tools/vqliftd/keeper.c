@@ -87,16 +87,22 @@ static void dismiss(struct child *c)
         c->fd = -1;
 }
 
+/* The loop ends with the last daemon. */
+static int end_if_alone(struct keeper *k)
+{
+        const bool alone = k->child[0].state == CHILD_NONE && k->child[1].state == CHILD_NONE;
+
+        return alone ? sd_event_exit(k->loop, 0) : 0;
+}
+
 static int give_up(struct keeper *k, int err)
 {
         k->ending = true;
         k->result = err;
-        for (int i = 0; i < 2; i++)
-                if (k->child[i].state != CHILD_NONE)
-                        dismiss(&k->child[i]);
-        return k->child[0].state == CHILD_NONE && k->child[1].state == CHILD_NONE
-                       ? sd_event_exit(k->loop, 0)
-                       : 0;
+        for (int n = 0; n < 2; n++)
+                if (k->child[n].state != CHILD_NONE)
+                        dismiss(&k->child[n]);
+        return end_if_alone(k);
 }
 
 static void hear(struct keeper *k)
@@ -331,9 +337,7 @@ static int on_end(sd_event_source *src, const siginfo_t *info, void *arg)
                 vacate(k);
         forget(c);
         if (k->ending)
-                return k->child[0].state == CHILD_NONE && k->child[1].state == CHILD_NONE
-                               ? sd_event_exit(k->loop, 0)
-                               : 0;
+                return end_if_alone(k);
         if (was != CHILD_SERVING && !replaced)
                 return on_failure(k);
         /* While one is on its way to serve, the next waits for it (serves()). */

@@ -15,7 +15,8 @@ extern const struct vql_rpc_method vql_rpc_uplink_methods[];
 extern const struct vql_rpc_method vql_rpc_worker_methods[];
 extern const struct vql_rpc_method vql_rpc_help_methods[];
 
-/* Parameters of a method that takes none. */
+/* Parameters of a method that takes none, and of one that takes the name of a port. */
 extern const struct vql_rule vql_rpc_no_params;
+extern const struct vql_rule vql_rpc_name_params;
 
 #endif

@@ -34,17 +34,6 @@ static const struct vql_rule path_rule = {
         .keys = path_keys,
 };
 
-static const struct vql_key name_keys[] = {
-        { "name", &vql_port_name_rule, .required = true, .help = "Name of the port." },
-        { 0 },
-};
-
-static const struct vql_rule name_rule = {
-        .type = VQL_RULE_MAP,
-        .what = "an object with the name of a port",
-        .keys = name_keys,
-};
-
 static json_t *set(struct vql_rpc *rpc, const json_t *params, struct vql_rpc_error *e)
 {
         json_t *name = json_object_get(params, "name"), *path = json_object_get(params, "path");
@@ -85,7 +74,7 @@ const struct vql_rpc_method vql_rpc_path_methods[] = {
         },
         {
                 .name = "port.moves",
-                .params = &name_rule,
+                .params = &vql_rpc_name_params,
                 .handle = moves,
                 .help = "The last moves of a port's rings from one path to another.",
                 .result = "A list of at most 64 objects of the members below, the newest first.",

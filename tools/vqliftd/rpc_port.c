@@ -69,17 +69,6 @@ static const struct vql_field ring_fields[] = {
         { 0 },
 };
 
-static const struct vql_key name_keys[] = {
-        { "name", &vql_port_name_rule, .required = true, .help = "Name of the port." },
-        { 0 },
-};
-
-static const struct vql_rule name_rule = {
-        .type = VQL_RULE_MAP,
-        .what = "an object with the name of a port",
-        .keys = name_keys,
-};
-
 static unsigned int count_workers(struct vql *v)
 {
         struct vql_worker_info info;
@@ -199,7 +188,7 @@ const struct vql_rpc_method vql_rpc_port_methods[] = {
         },
         {
                 .name = "port.del",
-                .params = &name_rule,
+                .params = &vql_rpc_name_params,
                 .handle = del,
                 .changes = true,
                 .help = "Delete a port: its front-end is disconnected. A port of the file comes "
@@ -215,7 +204,7 @@ const struct vql_rpc_method vql_rpc_port_methods[] = {
         },
         {
                 .name = "port.show",
-                .params = &name_rule,
+                .params = &vql_rpc_name_params,
                 .handle = show,
                 .help = "The state of a port and of its rings, and how its last sessions went.",
                 .result = "An object of the members below, with origin (file or control: where "
